@@ -52,6 +52,7 @@ from regard.training.checkpoint import read_weights
 from regard.training.device import pick_device
 from regard.training.memory import within_memory
 from regard.training.undrawn import Undrawn
+from regard.work import Deadline
 from regard.workers import Workers
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def train(
     max_steps: int | None = None,
     time_limit: str | float | None = None,
     overwrite: bool = False,
+    deadline: Deadline | None = None,
     **sections: Any,
 ) -> "Run":
     """Train a recipe, or resume the run in `output`. `check=False` does not look the data over first.
@@ -80,7 +82,8 @@ def train(
     In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
     or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
     `time_limit` (by default 10 minutes), and written to `output`; see docs/own-data.md. What you know of it better than
-    can be found out is then a mapping without train: `data={"horizon": 7}`.
+    can be found out is then a mapping without train: `data={"horizon": 7}`. The limit is that of the whole call:
+    preparing the data, scores and the report are in it. `deadline`: when a call that began before has to be done.
 
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
     in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
@@ -89,11 +92,11 @@ def train(
     from regard.train_request import requested, run_begun  # reads tables of all kinds, which a prediction does not
 
     with run_begun(Path(output), overwrite=overwrite, needs=(recipe, data)):
-        recipe = requested(recipe, data, Path(output), max_steps, time_limit, sections)
+        recipe, deadline = requested(recipe, data, Path(output), max_steps, time_limit, sections, deadline)
         from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
 
         with training_run.page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
-            training_run.train(recipe, Path(output), check=check)
+            training_run.train(recipe, Path(output), check=check, deadline=deadline)
     return load(output)
 
 

@@ -136,16 +136,19 @@ def train(
     from regard.train_request import run_begun
 
     folder = output or folder_for(recipe, settings, say)
+    deadline = None
     with run_begun(folder, overwrite=fresh, needs=(recipe,)):
         if settings is None:
-            file = recipe_for(recipe, folder, job=job, time_limit=time_limit, overrides=given, yes=yes, say=say)
+            file, deadline = recipe_for(
+                recipe, folder, job=job, time_limit=time_limit, overrides=given, yes=yes, say=say
+            )
             settings = config.read(file, given)
         if show_config or dry_run:
             shown = config.as_tree(settings) if as_json else config.show(settings)
             return emit(shown) if as_json else click.echo(shown if show_config else "", nl=False)
         from regard import api
 
-        run = api.train(settings, output=folder, check=check, watch=watch)
+        run = api.train(settings, output=folder, check=check, watch=watch, deadline=deadline)
     if os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
         emit(run.summary()) if as_json else say(run.closing_words())
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import config
-from regard.auto.begin import CONFIG, RECIPE, begin, is_data
+from regard.auto.begin import CONFIG, DEFAULT_TIME, RECIPE, begin, is_data
 from regard.auto.given import as_path, has_parts
 from regard.auto.record import START_AGAIN, digest
 from regard.data.tables import SPLIT_NAMES
@@ -22,6 +22,7 @@ from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
 from regard.training.fingerprint import differences
 from regard.training.lock_file import LOCK, holder
+from regard.work import Deadline
 
 MOST = 12  # differences of two recipes that are listed
 
@@ -33,8 +34,9 @@ def requested(
     max_steps: int | None,
     time_limit: str | float | None,
     sections: dict[str, Any],
-) -> Recipe:
-    """Return the recipe to train; see `regard.api.train` for the arguments."""
+    deadline: Deadline | None = None,
+) -> tuple[Recipe, Deadline | None]:
+    """Return the recipe to train, and when all has to be done; see `regard.api.train` for the arguments."""
     if "X" in sections or "y" in sections:
         recipe, data = _with_labels(recipe, data, sections)
     limits = {"max_steps": max_steps, "time_limit": time_limit}
@@ -54,7 +56,9 @@ def requested(
         limit = None if time_limit is None else float(seconds(time_limit))
         changes = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
         changes.pop("training.time_limit", None)
-        recipe = config.read(begin(recipe, output, seconds=limit, overrides=changes, tell=_report), changes)
+        deadline = Deadline(limit or DEFAULT_TIME)
+        file = begin(recipe, output, seconds=limit, overrides=changes, tell=_report, deadline=deadline)
+        recipe = config.read(file, changes)
     elif not isinstance(recipe, Recipe):
         if data is not None:
             whole = isinstance(data, Mapping) and not _is_table(data)
@@ -63,7 +67,7 @@ def requested(
     elif data is not None or sections:
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     refuse_other_recipe(output, recipe)
-    return recipe
+    return recipe, deadline
 
 
 def _with_labels(recipe: Any, data: Any, sections: dict[str, Any]) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from torch import nn
 
 from regard import config, fine_tuning, jobs
 from regard.api import CONFIG, SUMMARY, WEIGHTS
+from regard.auto.write import note_time_limit
 from regard.data.check_table import check_table
 from regard.errors import CallError, RegardError
 from regard.files import atomic
@@ -33,7 +34,10 @@ from regard.training.machine import machine
 from regard.training.memory import within_memory
 from regard.training.parallel import processes
 from regard.training.run_state import Result
+from regard.work import Deadline
 
+SHORTEST = 0.1  # of the time that there is goes into training, however long preparing the data took
+VALIDATING = 0.2  # of the time until a deadline may go into validation
 PICTURE_SECONDS = 2.0  # that pictures are thought to take, before they were drawn
 PICTURE_SHARE = 0.05  # of the time between two of them
 TEST_SECONDS, LEAST_TEST_SECONDS = 60.0, 2.0  # that test data takes, about, where no time is given; and at least
@@ -52,10 +56,11 @@ def page_of(folder: Path) -> AbstractContextManager[None]:
     return watched(folder, lambda line: print(f"regard: {line}", file=sys.stderr))
 
 
-def train(recipe: Recipe, folder: Path, *, check: bool = True) -> None:
+def train(recipe: Recipe, folder: Path, *, check: bool = True, deadline: Deadline | None = None) -> None:
     """From the beginning, or from the last checkpoint of the folder; in one process, or in those of torchrun.
 
-    `check`: say what is wrong with the data before the first step.
+    `check`: say what is wrong with the data before the first step. `deadline`: when all has to be done; a run that
+    begins is trained until then, whatever the recipe says. One that is resumed has the limit that it began with.
     """
     with processes(recipe.training.device, recipe.training.shard) as parallel, locked(folder, parallel):
         job = fine_tuning.started(recipe, folder, jobs.make)
@@ -63,6 +68,9 @@ def train(recipe: Recipe, folder: Path, *, check: bool = True) -> None:
             if check and parallel.main and not (folder / "state").exists():
                 _check(job, folder)
             job.prepare(folder / "cache")
+        if deadline is not None and not (folder / "state").exists():
+            recipe = _limited(recipe, folder, max(parallel.share(deadline.left()), SHORTEST * deadline.seconds))
+            job = job.with_recipe(recipe)
         model = within_memory(job.build)
         if parallel.main and not (folder / CONFIG).exists():
             _keep(job, folder)
@@ -76,15 +84,23 @@ def train(recipe: Recipe, folder: Path, *, check: bool = True) -> None:
             evaluate=lambda model: job.bound(model).validate(), sample=lambda model: job.bound(model).sample(),
             watch=_watch(job, folder),
             config=identity, complete=_complete, parallel=parallel, unit=job.output.unit,
+            validating=1.0 if deadline is None or parallel.world > 1 else VALIDATING,
         )  # fmt: skip
         if parallel.main:
             _keep(job, folder)  # anew: limits may have been raised
             best = _best(job, folder).to(parallel.device)
-            summary = _summary(job, model, result) | {"test": _test(job.bound(best), folder, result)}
+            summary = _summary(job, model, result) | {"test": _test(job.bound(best), folder, result, deadline)}
             atomic.write_text(folder / SUMMARY, json.dumps(summary, ensure_ascii=False, indent=1))
             atomic.write_text(folder / "README.md", model_card(job, folder, summary))
             _report(job.bound(best), folder)
         parallel.wait_for_main()
+
+
+def _limited(recipe: Recipe, folder: Path, seconds: float) -> Recipe:
+    """The recipe with so much time to train, which is noted in its file."""
+    limit = round(seconds, 1)
+    note_time_limit(folder, limit)
+    return recipe.model_copy(update={"training": recipe.training.model_copy(update={"time_limit": limit})})
 
 
 def _complete(old: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +165,7 @@ def _report(job: Job, folder: Path) -> None:
     write_report(folder, title=job.recipe.about or folder.name)
 
 
-def _test(job: Job, folder: Path, result: Result) -> dict[str, Any] | None:
+def _test(job: Job, folder: Path, result: Result, deadline: Deadline | None) -> dict[str, Any] | None:
     """The score of the best weights on test data, or why there is none; once, also of a run that is resumed."""
     training = job.recipe.training
     if not training.score_test:
@@ -163,6 +179,7 @@ def _test(job: Job, folder: Path, result: Result) -> dict[str, Any] | None:
     if not result.best:
         return {"words": "no test score: training ended before the first validation"}
     share = TEST_SECONDS if training.time_limit is None else max(TEST_SHARE * training.time_limit, LEAST_TEST_SECONDS)
+    share = share if deadline is None else deadline.scoring
     print("regard: scoring the test data", file=sys.stderr)
     try:
         found = job.final_score(share)

@@ -13,13 +13,14 @@ from regard.auto.record import refuse_other_source, source_of
 from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
-from regard.auto.write import as_yaml
+from regard.auto.write import RECIPE, as_yaml
 from regard.data.columns import SYNONYMS
 from regard.errors import CallError
 from regard.files import atomic
 from regard.files.shards import files_of, is_pattern
+from regard.work import Deadline
 
-RECIPE, CONFIG = "recipe.yaml", "config.yaml"
+CONFIG = "config.yaml"
 DEFAULT_TIME = 600.0  # seconds, where nobody says how long
 _LONGEST = 100  # letters of an example that are shown
 
@@ -47,10 +48,12 @@ def begin(
     overrides: Iterable[str] | Mapping[str, Any] = (),
     tell: Callable[[str], None] = lambda message: None,
     sure: Callable[[str], bool] = lambda doubt: True,
+    deadline: Deadline | None = None,
 ) -> Path:
     """Find out what data holds, decide on a recipe, and write it to `folder`. A run that has one keeps it.
 
-    `sure(doubt)` is asked where two readings are possible; False stops.
+    `sure(doubt)` is asked where two readings are possible; False stops. `deadline`: when the whole command has to be
+    done, by default `seconds` from now.
     """
     file = folder / RECIPE
     source = source_of(data, folder, job=job, time_limit=seconds)
@@ -77,7 +80,10 @@ def begin(
     from regard.auto.plan import plan  # it trains a little, and loads all that this takes
 
     limit = seconds or DEFAULT_TIME
-    planned = plan(found, limit, job=job, overrides=overrides, start=folder / "start", tell=tell)
+    planned = plan(
+        found, limit, job=job, overrides=overrides, start=folder / "start", tell=tell,
+        deadline=deadline or Deadline(limit), requested=seconds is not None, folder=folder,
+    )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     where = data if isinstance(data, str | Path) else folder / "data"
     source.write(folder)

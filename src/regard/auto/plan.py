@@ -1,15 +1,14 @@
 """From what data holds to a recipe: a value and a reason for every setting that matters.
 
 Which model is taken depends on the machine: of each size a few steps are made, and the largest is taken that can make
-as many passes over the data as it needs in the time there is.
+as many passes over the data as it needs in the time there is. Steps and preparation are measured on a sample of large
+data. If preparing all of it takes too large a share of the time, a part of it is used.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count, islice
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -17,18 +16,18 @@ import torch
 
 from regard import config, jobs
 from regard.auto.detected import Detected
+from regard.auto.measure import SLACK, SPENT, Measured, Measurements
+from regard.auto.part import cut
 from regard.catalog import load_object
 from regard.data.files import places
 from regard.data.formats import flat_record
-from regard.errors import CallError, RegardError
+from regard.errors import CallError
 from regard.pretrained.families import read
 from regard.pretrained.imported import write_run
 from regard.pretrained.sources import PACKAGE, find
 from regard.settings.decisions import Decision, Plan, Sample, Size, plain_time
-from regard.training.parallel import processes
-from regard.training.update import Update
+from regard.work import Deadline
 
-WARM, TIMED = 2, 5  # steps of each size
 MOST_PASSES = 6.0  # times as many as a size needs: what is more only wears small data out
 VALIDATIONS = 16
 AVERAGED = 50  # the share of all steps whose weights are averaged is one in so many
@@ -36,9 +35,15 @@ FEWEST = 16  # examples of a batch
 STEPS = 40  # of a pass over little data
 QUICK = 1000  # steps in the time there is; with fewer, smaller batches learn more
 UPDATES = 2000  # below this, more passes never hurt
-SLOW = 1e-5  # a rate that hardly changes what is measured
 BAD = 0.05  # of small data, a broken file is soon one in a hundred
-SPENT = 0.85  # of the time there is goes into steps; the rest into preparing, validating, writing
+PREPARING = 0.3  # of the time that is left may go into preparing data
+SAMPLE = 50  # examples of a sample for each second there is
+SMALLEST, LARGEST = 2000, 20_000  # examples of a sample
+VALIDATING = 0.02  # of the time for training may a pass over the validation data take
+FORWARD = 0.4  # of a step of training is what the same batch takes without gradients
+FEWEST_VALID = 100  # examples
+LOOKED_AT = 2000  # examples that decide
+_BATCH = "training.max_tokens"
 RATES = {"small": 3e-3, "middle": 2e-3, "large": 1e-3}
 
 
@@ -59,39 +64,60 @@ def plan(
     overrides: Iterable[str] | Mapping[str, Any] = (),
     start: Path | None = None,
     tell: Callable[[str], None] = lambda message: None,
+    deadline: Deadline | None = None,
+    requested: bool = True,
+    folder: Path | None = None,
 ) -> Planned:
-    """`overrides` are the user's own settings: they stand above all that is decided here. `start`: the folder for a
-    pretrained model that is installed; without one, none is tried."""
-    made = _job_of(found, job)
-    told = flat_record(config.override({}, overrides))
-    sample = Sample(found.count, found.inputs, found.targets, seconds, told)
-    planned: Plan = load_object(jobs.FROM_DATA[found.kinds][1])(found.kinds, sample)
-    decisions = [*(Decision(f"data.{key}", value, "found in the data") for key, value in found.data.items())]
-    decisions += planned.decisions
-    decisions.append(Decision("data.max_bad", BAD, "what cannot be read is told and left out, up to this share"))
-    decisions.append(Decision("training.time_limit", seconds, f"{plain_time(seconds)}, as asked for"))
-    keys = {decision.key for decision in decisions}
-    if "training.schedule" not in keys:
-        decisions.append(Decision("training.schedule", "cosine", "falls to zero when the time is used up"))
-    base = {"job": made, **_tree(decisions)}
-    first = config.build(_with(base, planned.sizes[0], overrides), origin="the recipe for this data")
-    decisions += _testing(first.data, found.count)
-    base = {"job": made, **_tree(decisions)}
-    if "max_tokens" not in base["training"]:
-        decisions.append(_batch(base, planned, found.count, seconds, overrides))
-        base = {"job": made, **_tree(decisions)}
-    sizes = [size for size in planned.sizes if size.least <= found.count] or planned.sizes[:1]
-    tried = _ready(sizes, start, tell)
-    size, measured = _largest(base, tried, seconds, overrides, tell)
-    if len(tried) > 1 and tried[-1] not in sizes and size is not tried[-1]:  # the pretrained one is too slow
-        size, measured = _largest(base, _ready(sizes, None, tell), seconds, overrides, tell)
-    decisions += _of_size(size, keys, measured, seconds)
-    tree = {"job": made, "about": _about(found), **_tree(decisions)}
+    """Decide on a recipe. The user's own settings, `overrides`, stand above all that is decided here.
+
+    `deadline`: when all must be done, by default `seconds` from now. `requested`: whether the user gave the limit.
+    `folder`: the run's, where a part of the data is written and data that was prepared here is kept; without one, all
+    data is used. `start`: the folder for a pretrained model that is installed; without one, none is tried.
+    """
+    deadline = deadline or Deadline(seconds)
+    with TemporaryDirectory(prefix="regard-") as temporary:
+        work = _Work(found, seconds, job, overrides, tell, deadline, Path(temporary), folder)
+        draft = work.draft(found)
+        reason = ""
+        share = 1.0 if folder is None else work.share(draft)
+        if folder is not None and share < 1 and (part := cut(found, share, folder / "data-part")) is not None:
+            reason = work.use(draft, part)
+            draft = work.draft(part)
+        tried = _ready(draft.sizes, start, tell)
+        size, measured = work.largest(draft, tried)
+        if len(tried) > 1 and tried[-1] not in draft.sizes and size is not tried[-1]:  # the pretrained one is too slow
+            size, measured = work.largest(draft, _ready(draft.sizes, None, tell))
+        training = work.training(measured)
+    decisions = [*draft.decisions, *_of_size(size, {one.key for one in draft.decisions}, measured, training)]
+    tree = config.override({"job": draft.job, **_tree(decisions)}, overrides)
+    data = config.build(tree, origin="the recipe for this data").data
+    decisions += _fewer_held_out(data, draft.found.count, measured, training, deadline.scoring)
+    limit = f"of the {plain_time(seconds)} {'as requested' if requested else 'by default (--time-limit)'}"
+    why = f"{limit}; the rest is for preparing data, scores and the report"
+    decisions.append(Decision("training.time_limit", max(0.1, round(training, 1)), why))
+    tree = {"job": draft.job, "about": _about(found), **_tree(decisions)}
     tree = config.override(tree, overrides)
     recipe = config.build(tree, origin="the recipe for this data")  # says what is wrong with overrides
     tree = _typed(tree, config.as_tree(recipe))
-    reasons = {decision.key: decision.why for decision in decisions} | dict.fromkeys(told, "as you said")
-    return Planned(made, tree, reasons)
+    reasons = {decision.key: decision.why for decision in decisions}
+    reasons |= {"data.train": reason} if reason else {}
+    reasons |= dict.fromkeys(flat_record(config.override({}, overrides)), "as you said")
+    end = min(training, measured.seconds(recipe.training.max_epochs or math.inf) / SPENT)
+    if end < 0.9 * training and recipe.training.max_steps is None:
+        tell(f"training ends after about {plain_time(round(end))} by max_epochs={recipe.training.max_epochs}")
+    return Planned(draft.job, tree, reasons)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A recipe without the settings of its model, and the sizes that it may have."""
+
+    job: str
+    found: Detected
+    decisions: list[Decision]
+    sizes: list[Size]
+    base: dict[str, Any]
+    measured: Measured  # the smallest size
 
 
 def _job_of(found: Detected, wanted: str | None) -> str:
@@ -124,22 +150,25 @@ def _testing(data: Any, count: int) -> list[Decision]:
     return [Decision("data.test_share", share, why if share else f"{count:,} are too few to test on some"), scored]
 
 
-def _batch(base: dict[str, Any], planned: Plan, count: int, seconds: float, overrides: Any) -> Decision:
-    """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps, or time so short
-    that even the smallest model would make few."""
-    usual = planned.usual
-    tree = _with(config.override(base, {"training.max_tokens": usual}), planned.sizes[0], overrides)
-    with TemporaryDirectory(prefix="regard-") as cache:
-        measured = _measure(tree, Path(cache))
-    tokens = measured.steps * usual
-    longest = 2 * base["data"].get("max_length", 1)  # of what comes in and of what comes out
-    fewest = max(longest, planned.batch, FEWEST * tokens // max(1, count))
-    by_data, by_time = tokens // STEPS, round(usual * measured.passes(seconds) * measured.steps / QUICK)
-    chosen = min(usual, max(fewest, min(by_data, by_time)))
-    why = f"small batches, so that a pass over {count:,} examples makes some steps"
-    if by_time < min(by_data, usual):
-        why = f"small batches, so that {plain_time(seconds)} are enough for some steps"
-    return Decision("training.max_tokens", chosen, why if chosen < usual else "usual")
+def _fewer_held_out(data: Any, examples: int, measured: Measured, training: float, scoring: float) -> list[Decision]:
+    """Smaller parts for validation and testing than were decided on, if those take too long to go through: one has a
+    share of the time for training, the other has `scoring` seconds."""
+    whole, least = FORWARD * measured.seconds(1), FEWEST_VALID / max(1, examples)
+    valid, test = (round(max(least, seconds / whole), 6) for seconds in (VALIDATING * training, scoring))
+    if isinstance(parts := getattr(data, "split", None), list):
+        _, *now = parts
+        valid, test = min(valid, now[0]), min(test, now[1])
+        if sum(parts) > 1 + 1e-9 or [valid, test] == now:
+            return []
+        split = [round(1 - valid - test, 6), valid, test]
+        return [Decision("data.split", split, "larger validation and test parts would take too much of the time")]
+    why = "about {0:,.0f} of {1:,}: more would take too much of the time"
+    changed = {"valid_share": valid, "test_share": test}
+    return [
+        Decision(f"data.{key}", share, why.format(share * examples, examples))
+        for key, share in changed.items()
+        if share < getattr(data, key, 0.0)
+    ]
 
 
 def _typed(tree: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
@@ -150,30 +179,113 @@ def _typed(tree: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Measured:
-    step: float  # seconds
-    steps: int  # of a pass
+class _Work:
+    """Decisions about data, and about how much of it is used. `folder`: of the run."""
 
-    def passes(self, seconds: float) -> float:
-        return SPENT * seconds / (self.step * self.steps)
+    def __init__(
+        self, found: Detected, seconds: float, job: str | None, overrides: Iterable[str] | Mapping[str, Any],
+        tell: Callable[[str], None], deadline: Deadline, temporary: Path, folder: Path | None,
+    ) -> None:  # fmt: skip
+        self.seconds, self.job, self.overrides, self.tell = seconds, job, overrides, tell
+        self.deadline, self.kept = deadline, folder is not None
+        _job_of(found, job)
+        self.planned = {id(found): self._decide(found)}
+        most = self.planned[id(found)].sample or min(LARGEST, max(SMALLEST, SAMPLE * seconds))
+        self.measurements = Measurements(found, most, temporary, (folder or temporary) / "cache")
 
+    def _decide(self, found: Detected) -> Plan:
+        told = flat_record(config.override({}, self.overrides))
+        inputs, targets = found.inputs, found.targets
+        if len(inputs) == len(targets) or not targets:
+            step = max(1, len(inputs) // LOOKED_AT)
+            inputs, targets = inputs[::step], targets[::step]
+        sample = Sample(found.count, inputs, targets, self.seconds, told)
+        return load_object(jobs.FROM_DATA[found.kinds][1])(found.kinds, sample)
 
-def _largest(
-    base: dict[str, Any], sizes: list[Size], seconds: float, overrides: Any, tell: Callable[[str], None]
-) -> tuple[Size, Measured]:
-    """The largest size that makes its passes; the smallest, if none does."""
-    taken: tuple[Size, Measured] | None = None
-    with TemporaryDirectory(prefix="regard-") as cache:
+    # ----------------------------------------------------------------------------------------------------- decisions
+    def draft(self, found: Detected) -> Draft:
+        """All decisions but those that depend on how fast a model is."""
+        made, planned = _job_of(found, self.job), self.planned.get(id(found)) or self._decide(found)
+        decisions = [*(Decision(f"data.{key}", value, "found in the data") for key, value in found.data.items())]
+        decisions += planned.decisions
+        decisions.append(Decision("data.max_bad", BAD, "what cannot be read is told and left out, up to this share"))
+        if "training.schedule" not in {decision.key for decision in decisions}:
+            decisions.append(Decision("training.schedule", "cosine", "falls to zero when the time is used up"))
+        base = {"job": made, **_tree([*decisions, Decision("training.time_limit", self.seconds, "")])}
+        first = config.build(_with(base, planned.sizes[0], self.overrides), origin="the recipe for this data")
+        decisions += (testing := _testing(first.data, found.count))
+        base = config.override(base, _tree(testing))
+        sizes = [size for size in planned.sizes if size.least <= found.count] or planned.sizes[:1]
+        usual = base if "max_tokens" in base["training"] else config.override(base, {_BATCH: planned.usual})
+        measured = self.measurements.measure(_with(usual, planned.sizes[0], self.overrides), found)
+        if usual is not base:
+            batch = self._batch(base["data"].get("max_length", 1), found.count, planned, measured)
+            decisions, base = [*decisions, batch], config.override(base, {_BATCH: batch.value})
+        return Draft(made, found, decisions, sizes, base, measured)
+
+    def _batch(self, longest: int, examples: int, planned: Plan, measured: Measured) -> Decision:
+        """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps, or time so
+        short that even the smallest model would make few."""
+        tokens, training = measured.steps * planned.usual, self.training(measured)
+        fewest = max(2 * longest, planned.batch, FEWEST * tokens // max(1, examples))  # input and target
+        by_data, by_time = tokens // STEPS, round(planned.usual * measured.passes(training) * measured.steps / QUICK)
+        chosen = min(planned.usual, max(fewest, min(by_data, by_time)))
+        why = f"small batches, so that a pass over {examples:,} examples makes some steps"
+        if by_time < min(by_data, planned.usual):
+            why = f"small batches, so that {plain_time(self.seconds)} are enough for some steps"
+        return Decision(_BATCH, chosen, why if chosen < planned.usual else "usual")
+
+    def largest(self, draft: Draft, sizes: list[Size]) -> tuple[Size, Measured]:
+        """The largest size that makes its passes; the smallest, if none does."""
+        taken: tuple[Size, Measured] | None = None
         for size in sizes:
-            measured = _measure(_with(base, size, overrides), Path(cache))
-            passes = f"{measured.passes(seconds):.1f} passes in {plain_time(seconds)}"
-            tell(f"{size.name}: {measured.step:.3f} s a step, {passes}")
-            if taken is not None and measured.passes(seconds) < size.passes:
+            measured = self.measurements.measure(_with(draft.base, size, self.overrides), draft.found)
+            training = self.training(measured)
+            passes = measured.passes(training)
+            self.tell(
+                f"{size.name}: {measured.step:.3f} s a step, {passes:.1f} passes in {plain_time(round(training))}"
+            )
+            if taken is not None and passes < size.passes:
                 break
             taken = size, measured
-    assert taken is not None, "a job has at least one size"
-    return taken
+            if size is not sizes[-1] and passes < sizes[sizes.index(size) + 1].passes:  # that one is slower still
+                break
+        assert taken is not None, "a job has at least one size"
+        return taken
+
+    # ----------------------------------------------------------------------------------------------------- the time
+    def training(self, measured: Measured) -> float:
+        """Seconds for training: what is left, without preparing the data and without the end."""
+        ready = self.measurements.whole and self.kept
+        return max(self.deadline.left() - (0.0 if ready else measured.preparing), self.seconds / 10)
+
+    def share(self, draft: Draft) -> float:
+        """How much of the data is used: all, if it can be prepared in time. Else as much as training can see once, and
+        no more than can be prepared."""
+        left, measured = max(self.deadline.left(), self.seconds / 10), draft.measured
+        if self.measurements.whole or measured.preparing <= PREPARING * left:
+            return 1.0
+        once, each = SLACK * measured.once, SLACK * measured.each
+        seen = (SPENT * left - once) / (each + measured.seconds(1))  # prepared and seen once
+        least = self.measurements.sample.count / draft.found.count
+        return min(1.0, max(least, min((PREPARING * left - once) / each, seen)))
+
+    def use(self, whole: Draft, part: Detected) -> str:
+        """Go on with a part. Say how much of all data it is, and which limit would use all."""
+        self.measurements.use(part)
+        noun, preparing = _noun(whole.found), whole.measured.preparing
+        needed = preparing / PREPARING + self.seconds - self.deadline.left()
+        limit = f"--time-limit {math.ceil(1.1 * needed / 60)}m"
+        used = f"{part.count:,} of {whole.found.count:,} {noun}, chosen from all of {whole.found.data['train']}"
+        self.tell(
+            f"{used}: preparing all of them would take about {plain_time(round(preparing))} of the "
+            f"{plain_time(self.seconds)}. To use all: {limit}"
+        )
+        return f"{used}; {limit} would use all"
+
+
+def _noun(found: Detected) -> str:
+    return "bytes" if found.kinds[0] == "nothing" else "examples"
 
 
 def _ready(sizes: list[Size], start: Path | None, tell: Callable[[str], None]) -> list[Size]:
@@ -192,34 +304,6 @@ def _ready(sizes: list[Size], start: Path | None, tell: Callable[[str], None]) -
 def _with(base: dict[str, Any], size: Size, overrides: Any) -> dict[str, Any]:
     own = {f"training.{key}": value for key, value in size.training.items()} | {"training.max_epochs": 1}
     return config.override(config.override(base, {"model": size.settings} | own), overrides)
-
-
-def _measure(tree: dict[str, Any], cache: Path) -> Measured:
-    """Seconds of one update, the median of a few, and how many make a pass."""
-    recipe = config.build(tree, origin="the recipe for this data")
-    job = jobs.make(recipe)
-    job.prepare(cache)
-    batches = job.batches()
-    took: list[float] = []
-    with processes(recipe.training.device) as parallel:
-        update = Update(job.build(), recipe.training, parallel, lambda: next(batches.epoch(0)))
-        begin = time.perf_counter()
-        for step, batch in enumerate(_again(batches), 1):
-            update(step, [batch], SLOW)
-            took.append(time.perf_counter() - begin)
-            if step == WARM + TIMED:
-                break
-            begin = time.perf_counter()
-    return Measured(median(took[WARM:]), max(1, batches.len_epoch(0)))
-
-
-def _again(batches: Any) -> Iterator[Any]:
-    """Batches of one epoch after the other."""
-    for number in count():
-        found = [batch for batch in islice(batches.epoch(number), WARM + TIMED) if batch is not None]
-        if not found:
-            raise RegardError("there is nothing to train on: every example was left out; `regard check` says why")
-        yield from found
 
 
 def _of_size(size: Size, keys: set[str], measured: Measured, seconds: float) -> list[Decision]:

@@ -4,6 +4,7 @@ many rows there are."""
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,14 @@ class Table:
 
 
 def read_table(path: Path, *, listing: bool = False) -> Table | None:
-    """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list."""
+    """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list.
+
+    A large file is read through once, however often it is asked for."""
+    return _read_table(path, listing, tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files_of(path)))
+
+
+@lru_cache(maxsize=4)
+def _read_table(path: Path, listing: bool, seen: tuple[tuple[int, int], ...]) -> Table | None:
     files = files_of(path)
     if ending(path) in (".jsonl", ".ndjson", ".json"):
         return _records(path, lambda: (row for file in files for _, row in json_rows(file) if row is not None))

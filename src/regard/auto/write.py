@@ -1,14 +1,29 @@
 """The recipe of a user's own, as a file: every value that was decided, with the reason beside it."""
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from regard.files import atomic
 
 if TYPE_CHECKING:
     from regard.auto.plan import Planned
 
 _WIDTH = 46  # where reasons begin
+
+
+RECIPE = "recipe.yaml"
+
+
+def note_time_limit(folder: Path, seconds: float) -> None:
+    """Change the limit of training in the recipe of a folder, if it has one."""
+    file = folder / RECIPE
+    if file.is_file():
+        text = file.read_text(encoding="utf-8")
+        atomic.write_text(file, re.sub(r"(?m)^  time_limit: \S+", f"  time_limit: {seconds}", text, count=1))
 
 
 def as_yaml(planned: "Planned", data: str) -> str:

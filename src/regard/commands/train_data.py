@@ -5,16 +5,19 @@ import sys
 from collections.abc import Callable
 from itertools import chain, count
 from pathlib import Path
+from time import monotonic
 
 import click
 
-from regard.auto.begin import begin, is_data
+from regard import config
+from regard.auto.begin import DEFAULT_TIME, begin, is_data
 from regard.auto.record import named, recorded
 from regard.commands.run_folder import RUNS, run_folder
 from regard.errors import CallError, nearest
 from regard.jobs import JOBS
 from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
+from regard.work import Deadline
 
 __all__ = ["folder_for", "is_data", "recipe_for"]
 
@@ -28,19 +31,24 @@ def recipe_for(
     overrides: tuple[str, ...],
     yes: bool,
     say: Callable[[str], None],
-) -> Path:
-    """The recipe that was decided on, in the folder of its run."""
+) -> tuple[Path, Deadline]:
+    """The recipe that was decided on, in the folder of its run; and when all has to be done."""
+    began = monotonic()
     if job is not None and job not in JOBS:
         raise CallError(f"--job {job}: no job is called so{nearest(job, JOBS)}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and recorded(folder) is None:
         raise CallError("several processes cannot decide on one recipe: first, regard train DATA --dry-run -o RUN")
+    training = config.override({}, overrides).get("training", {})
+    time_limit = time_limit or (training.get("time_limit") if isinstance(training, dict) else None)
     try:
         limit = None if time_limit is None else float(seconds(time_limit))
     except ValueError as problem:
         raise CallError(f"--time-limit {time_limit}: {problem}") from None
     ask = sys.stdin.isatty() and not yes
     sure = (lambda doubt: click.confirm(f"{doubt}. Continue?", default=True, err=True)) if ask else (lambda doubt: True)
-    return begin(data, folder, job=job, seconds=limit, overrides=overrides, tell=say, sure=sure)
+    deadline = Deadline(limit or DEFAULT_TIME, began)
+    file = begin(data, folder, job=job, seconds=limit, overrides=overrides, tell=say, sure=sure, deadline=deadline)
+    return file, deadline
 
 
 def folder_for(recipe: str, settings: Recipe | None, say: Callable[[str], None]) -> Path:

@@ -48,12 +48,15 @@ class Sample:
 @dataclass(frozen=True)
 class Plan:
     """What was decided. Of `sizes`, small to large, the largest is taken that can make its passes in time. Batches
-    of little data are small, but have at least `batch` tokens (regions, frames, steps); of much, `usual` ones."""
+    of little data are small, but have at least `batch` tokens (regions, frames, steps); of much, `usual` ones.
+
+    `sample`: how much of large data shows how fast a model is, as data is counted; 0: some thousand examples."""
 
     decisions: list[Decision]
     sizes: list[Size] = field(default_factory=list)
     batch: int = 0
     usual: int = 4096
+    sample: int = 0
 
 
 def watch(metric: str, why: str) -> Decision:

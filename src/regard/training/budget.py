@@ -23,14 +23,25 @@ from regard.training.schedule import schedule
 
 SETTLING = 3  # first steps of a process, which are not timed: they take memory, and may compile
 TIMED = 5  # steps that are timed before the plan is made
+FIRST_VALIDATION = (
+    0.04  # of the time limit, is what the first validation is thought to take where validation is bounded
+)
 HORIZON = 20  # steps over which the running mean of a step's seconds forgets
 
 
 class Budget:
-    """`len_epoch(number)`: batches of an epoch; `run` tells where a run stands, and keeps the plan."""
+    """`len_epoch(number)`: batches of an epoch; `run` tells where a run stands, and keeps the plan.
 
-    def __init__(self, settings: TrainingSettings, len_epoch: Callable[[int], int], run: RunState) -> None:
+    `validating`: the share of the time that validation may take. A validation that is due sooner is left out.
+    """
+
+    def __init__(
+        self, settings: TrainingSettings, len_epoch: Callable[[int], int], run: RunState, validating: float = 1.0
+    ) -> None:
         self.settings, self.run = settings, run
+        self.apart = 1 / validating - 1  # times as long as a validation takes, training goes on until the next
+        if validating < 1 and settings.time_limit is not None and not run.step:
+            run.plan.validation = FIRST_VALIDATION * settings.time_limit
         self.begun, self.seconds = run.step, run.seconds
         self.falls, self.by_time = settings.schedule in FALLING, settings.time_limit is not None
         self.epoch = math.ceil(len_epoch(0) / settings.accumulate) if self.falls or self.by_time else 0  # its steps
@@ -55,7 +66,10 @@ class Budget:
 
     def has_time_to_validate(self) -> bool:
         """Whether a step fits after a validation that is due now. If not, the one at the end comes soon enough."""
-        return not self.by_time or self._left() - self.run.plan.validation >= self.run.plan.pace
+        validation, history = self.run.plan.validation, self.run.history
+        if history and self.seconds - history[-1]["seconds"] < self.apart * validation:
+            return False
+        return not self.by_time or self._left() - validation >= self.run.plan.pace
 
     # -------------------------------------------------------------------------------------------- what it is told
     def advance(self, seconds: float, validated: bool) -> None:
@@ -84,7 +98,7 @@ class Budget:
     def _fitting(self) -> int:
         """The steps that fit into what is left: whole rounds of steps and a validation, then steps alone."""
         left, pace, validation = self._left(), max(self.run.plan.pace, 1e-9), self.run.plan.validation
-        between = self.settings.validate_every or self.epoch
+        between = max(self.settings.validate_every or self.epoch, math.ceil(self.apart * validation / pace))
         first = between - self.run.step % between  # steps until the next validation
         if left < first * pace + validation:
             return math.floor(left / pace)

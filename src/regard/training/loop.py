@@ -59,6 +59,7 @@ def fit(
     parallel: Parallel | None = None,
     on_message: Say | None = None,
     unit: str = "tokens",
+    validating: float = 1.0,
     clock: Clock = time.perf_counter,
 ) -> Result:
     """Train until a limit of the settings is reached, going on from the folder's last checkpoint if there is one.
@@ -67,8 +68,8 @@ def fit(
     `watch(model, step)` may look at the model at every validation, on the first process.
     `config` is the resolved recipe: a folder that was started with another one is refused; `complete(old)` gives an
     older version's recipe the settings that have been added since, at their defaults. The best weights (by the metric;
-    averaged, if `settings.average`) end up in `folder/model.safetensors`. `unit` is what the loss counts. `clock()`
-    tells the time in seconds.
+    averaged, if `settings.average`) end up in `folder/model.safetensors`. `unit` is what the loss counts. `validating`
+    is the share of the time that validation may take. `clock()` tells the time in seconds.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -87,6 +88,7 @@ def fit(
         parallel,
         on_message,
         unit,
+        validating,
         clock,
     )
     try:
@@ -110,6 +112,7 @@ class _Trainer:
         parallel: Parallel,
         on_message: Say | None,
         unit: str,
+        validating: float,
         clock: Clock,
     ) -> None:
         self.model, self.batches, self.settings, self.folder = model, batches, settings, folder
@@ -135,7 +138,7 @@ class _Trainer:
             self._restore(checkpoint)
         self.metrics = Metrics(folder, self.run.step, settings.tensorboard) if parallel.main else None
         self.pending: list[tuple[int, int, int, Tensor]] = []  # step, epoch, index, what the device computed
-        self.budget = Budget(settings, batches.len_epoch, self.run)
+        self.budget = Budget(settings, batches.len_epoch, self.run, validating)
         self.rate = self.budget.rate()  # of the last step, once there is one
 
     # -------------------------------------------------------------------------------------------------- the run

@@ -133,4 +133,4 @@ def generate(kinds: tuple[str, str], sample: Sample) -> Plan:
         Size("small", {**common, "layers": 4, "width": 128, "heads": 4}, 1),
         Size("middle", {**common, "layers": 6, "width": 256, "heads": 8}, 3, 2_000_000),
         Size("large", {**common, "layers": 8, "width": 512, "heads": 8}, 4, 50_000_000),
-    ], 8 * context)  # fmt: skip
+    ], 8 * context, sample=2_000_000)  # fmt: skip

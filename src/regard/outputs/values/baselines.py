@@ -33,7 +33,7 @@ BASELINES = "baselines.safetensors"  # in the folder of a run
 
 PENALTIES = (1e-1, 1e1, 1e2, 1e3, 1e4, 1e5)
 MOST_FEATURES = 2048  # numbers that the linear map reads; of longer windows, the last steps
-MOST_ROWS = 200_000  # of the equations of the linear map; windows that share nearly all their steps add little
+MOST_ROWS = 60_000  # of the equations of the linear map; windows that share nearly all their steps add little
 AT_ONCE = 512
 
 

@@ -5,12 +5,14 @@ from typing import Any
 from regard.inputs.series import defaults as series
 from regard.settings.decisions import Plan, Sample, Size
 
+SAMPLE, SERIES = 8000, 20  # steps of a series, and series, that show how fast a model is
 FEWEST, USUAL = 16, 64  # windows of a batch: neighbors are much alike, so few of them say little
 
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     decisions, look_back, window = series.windows(sample.inputs[0], sample.told)
     facts = sample.inputs[0]
+    steps = max(SAMPLE, 4 * window) * min(facts.series, SERIES)
     week = 3 <= facts.season <= 16 and look_back >= 3 * facts.season
     patch = facts.season if week else 16 if look_back >= 128 else max(1, look_back // 8)
     levels = facts.series > 1  # of several series each has a level and a spread of its own
@@ -18,7 +20,7 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     if facts.categories:  # patches read each target alone
         common: dict[str, Any] = {"kind": "recurrent", "context": "attention", "dropout": 0.1, "instance_norm": norm}
         sizes = [Size("small", {**common, "width": 32}, 6), Size("middle", {**common, "width": 64}, 20)]
-        return Plan(decisions, sizes, FEWEST * window, USUAL * window)
+        return Plan(decisions, sizes, FEWEST * window, USUAL * window, steps)
     common = {
         "kind": "patch", "patch": patch, "stride": patch, "heads": 4, "dropout": 0.2, "shortcut": True,
         "instance_norm": norm,
@@ -26,4 +28,4 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     return Plan(decisions, [
         Size("small", {**common, "width": 16, "feed_forward": 64, "layers": 2}, 2),
         Size("middle", {**common, "width": 32, "feed_forward": 128, "layers": 2}, 30),
-    ], FEWEST * window, USUAL * window)  # fmt: skip
+    ], FEWEST * window, USUAL * window, steps)  # fmt: skip
