@@ -82,8 +82,7 @@ def train(
     In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
     or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
     `time_limit` (by default 10 minutes), and written to `output`; see docs/own-data.md. What you know of it better than
-    can be found out is then a mapping without train: `data={"horizon": 7}`. The limit is that of the whole call:
-    preparing the data, scores and the report are in it. `deadline`: when a call that began before has to be done.
+    can be found out is then a mapping without train: `data={"horizon": 7}`. The limit is that of the whole call.
 
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
     in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
