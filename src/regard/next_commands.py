@@ -67,7 +67,7 @@ def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
 def advice(job: Job, verdict: str, stopped_by: str) -> str:
     """What may help a model that is not better than a simple baseline; nothing for one that is."""
     if verdict not in ("unclear", "worse"):
-        return "" if verdict != "few" else "; give more test data (data.test=FILE), or a larger data.test_share"
+        return "; give more test data (data.test=FILE), or a larger data.test_share" if verdict == "few" else ""
     training, examples, ways = job.recipe.training, len(job.splits["train"]), list[str]()
     if training.time_limit is not None and stopped_by == "time_limit":
         ways.append(f"more time (--time-limit {max(1, round(MORE_TIME * training.time_limit / 60))}m)")

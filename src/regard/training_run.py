@@ -42,10 +42,7 @@ PICTURE_SECONDS = 2.0  # that pictures are thought to take, before they were dra
 PICTURE_SHARE = 0.05  # of the time between two of them
 TEST_SECONDS, LEAST_TEST_SECONDS = 60.0, 2.0  # that test data takes, about, where no time is given; and at least
 TEST_SHARE = 0.05  # of the time there is
-NO_TEST = (
-    "no test score: there is no test data, and data.test_share=0 holds none out of {count:,} examples; "
-    "give data.test=FILE"
-)
+NO_TEST = "no test score: {count:,} examples are not divided for testing (data.test_share=0); give data.test=FILE"
 DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
 
 

@@ -169,7 +169,7 @@ def _before(ids: NDArray[np.uint64], size: int, mix: np.uint64) -> NDArray[np.ui
     found = np.zeros(len(ids), np.uint64)
     for back in range(size, 0, -1):
         shifted = np.zeros(len(ids), np.uint64)
-        shifted[back:] = ids[: len(ids) - back] + np.uint64(1)
+        shifted[back:] = ids[: max(0, len(ids) - back)] + np.uint64(1)
         found = _hashed(found * mix + shifted)
     return found
 

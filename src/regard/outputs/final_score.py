@@ -53,10 +53,9 @@ class FinalScore:
         of = f"n = {self.count:,}" if self.count == self.all else f"n = {self.count:,} of {self.all:,}"
         name = self.metric.replace("_", " ")
         if self.verdict == "few":
-            said = f"test {name} {self._shown(self.value)} on {_examples(self.count)}: too few to judge"
-        else:
-            between = f"{self._shown(self.low)} to {self._shown(self.high)}"
-            said = f"test {name} {self._shown(self.value)} (95% interval {between}, {of})"
+            return f"test {name} {self._shown(self.value)} on {_examples(self.count)}: too few to judge"
+        between = f"{self._shown(self.low)} to {self._shown(self.high)}"
+        said = f"test {name} {self._shown(self.value)} (95% interval {between}, {of})"
         listed = ", ".join(f"{one} {self._shown(value)}" for one, value in self.baselines.items())
         verdicts = {
             "better": f": the model is better than its best simple baseline, {self.best}",

@@ -204,7 +204,7 @@ def text_bytes(steps: Steps, part: TextPart) -> int:
 
 
 def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]:
-    """Which text is for training and for validation. Test text is read when it is asked for (`test_text`)."""
+    """Which text is for training and for validation. Test text is read when it is asked for (`text_for_test`)."""
     parts: dict[Role, TextPart] = {
         role: text_part(settings, where, role) for role, where in places(settings).items() if role != "test"
     }
@@ -220,7 +220,7 @@ def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]
     return parts
 
 
-def test_text(settings: TextDataSettings, steps: Steps) -> TextPart | None:
+def text_for_test(settings: TextDataSettings, steps: Steps) -> TextPart | None:
     """The test text: its own file, or the very last part of the training text; None if there is none."""
     if settings.test is not None:
         return text_part(settings, settings.test, "test")

@@ -22,7 +22,7 @@ from regard.data.prepare import Steps
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.prompt.files import BLOCK, Piece, TextPart, test_text, text_bytes, text_parts
+from regard.inputs.prompt.files import BLOCK, Piece, TextPart, text_bytes, text_for_test, text_parts
 from regard.inputs.prompt.ids import prompt_ids
 from regard.inputs.prompt.store import TextStore, write_text
 from regard.inputs.text_axis import written_axis
@@ -103,7 +103,7 @@ class PromptInput(TokenizedInput):
         data = self.data
         with TemporaryDirectory(prefix="regard-text-", ignore_cleanup_errors=True) as folder:  # its files stay mapped
             steps = Steps(data, Path(folder))
-            part = test_text(data, steps) or text_parts(data, steps)["valid"]
+            part = text_for_test(data, steps) or text_parts(data, steps)["valid"]
             store = self._store(steps, "test", part)
         bad = store.counts.read.bad
         return store, f"{bad} lines that are no text" if bad else ""

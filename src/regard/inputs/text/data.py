@@ -12,7 +12,7 @@ from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.files import PairSource
 from regard.data.pairs import Bad, Pair
-from regard.data.prepare import Steps
+from regard.data.prepare import Steps, watched
 from regard.data.settings import TokenizerSettings
 from regard.data.splits import Split, find_test
 from regard.data.store import Store
@@ -104,7 +104,7 @@ class TextData(TokenizedInput):
     def test(self) -> tuple[list[Example], str]:
         """Nothing is cut or skipped for its length: a score is of all the data."""
         split: Split[Pair] = find_test(PairSource.by_role(self.data), self.data.test_share)
-        items, source = list(split.read()), split.source
+        items, source = list(watched(split.read(), f"reading {split}")), split.source
         pairs = [item for item in items if isinstance(item, Pair)]
         if not pairs:
             raise RegardError(f"data.test={split}: there is not one {self._noun} in it")

@@ -21,6 +21,7 @@ from regard.data.batches import padded
 from regard.data.counts import SideCounts
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad, Pair
+from regard.data.prepare import watched
 from regard.data.special_ids import SpecialIds
 from regard.data.splits import Split
 from regard.data.store import HASHES, LINES, Store, StoreWriter, ids_array, text_hash
@@ -139,7 +140,7 @@ class PairExamples(Examples):
 
     def sample(self, most: int) -> list[Example]:
         split = replace(self._split, sample=min(1.0, most / max(1, len(self))))
-        return [self._example(pair) for pair in split.good()]
+        return [self._example(pair) for pair in watched(split.good(), f"reading {split}")]
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
         return ((pair.target, pair.line) for pair in self._split.good())
