@@ -163,7 +163,6 @@ def test_a_missing_extra_is_named_with_what_brings_it(installed):
     wanted = {
         "check tones data.train=examples/calls.tsv": "audio",
         "train examples/calls": "audio",
-        "check digits-vit": "digits",
         "train shapes-caption data.train=examples/captions.tsv data.valid_share=0.5 model.encoder.kind=efficientnet":
             "efficientnet",
         "check languages": "languages",
