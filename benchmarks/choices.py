@@ -83,7 +83,12 @@ HORIZON_CANDIDATES: list[Settings] = [
 ]
 CHOICES = {
     "etth1-96": Choice("mse", HORIZON_CANDIDATES, score_best_validation, is_lower_better=True),
-    "etth1-336": Choice("mse", HORIZON_CANDIDATES, score_best_validation, is_lower_better=True),
+    "etth1-336": Choice(
+        "mse",
+        [{"data.look_back": 512} | one for one in HORIZON_CANDIDATES],
+        score_best_validation,
+        is_lower_better=True,
+    ),
     "fsdd-digits": Choice(
         "exact_match",
         [{}, {"training.metric": "exact_match", "training.mode": "max"}],
