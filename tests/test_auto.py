@@ -22,6 +22,7 @@ from regard.auto.begin import RECIPE, begin, is_data
 from regard.auto.columns import are_tags, column_of
 from regard.auto.detect import detect
 from regard.auto.facts import SeriesFacts
+from regard.auto.files import role_of
 from regard.auto.given import as_path, white_of
 from regard.auto.plan import plan
 from regard.auto.reshaped import reshaped
@@ -1020,3 +1021,50 @@ def test_tables_train_test_and_predict_row_by_row(tmp_path: Path) -> None:
         assert trained.predict("a good film").text in ("bad", "good")
     with pytest.raises(CallError, match="X and y belong together"):
         api.train(X=frame["review"], output=tmp_path / "z")
+
+
+# -------------------------------------------------------------------------------------- folders of several data sets
+def test_a_folder_of_several_data_sets_is_refused_with_a_command_for_each(tmp_path: Path) -> None:
+    """Nothing is trained on one of them by chance."""
+    pairs_with_semicolons(tmp_path)
+    labeled_without_header(tmp_path)
+    questions(tmp_path)
+    _written(tmp_path / "asked2.json", (tmp_path / "asked.json").read_text(encoding="utf-8"))
+    with pytest.raises(CallError, match="holds several data sets; name one") as refused:
+        begin(str(tmp_path), tmp_path / "run", seconds=1)
+    listed = [line.split()[2:] for line in str(refused.value).splitlines()[1:]]
+    kinds = {"asked.json": "question → span", "asked2.json": "question → span"}
+    kinds |= {"said.tsv": "text → label", "verbs.csv": "text → text"}
+    assert listed == [[str(tmp_path / name), *kind.split()] for name, kind in kinds.items()]
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_sets_that_each_have_their_parts_are_listed_with_them(tmp_path: Path) -> None:
+    for name in ("a_train.csv", "a_test.csv", "b_train.csv", "b_dev.csv"):
+        _written(tmp_path / name, "text,label\n" + "".join(f"film {n} was so long,{n % 2}\n" for n in range(40)))
+    with pytest.raises(CallError) as refused:
+        detect(str(tmp_path))
+    assert str(refused.value).splitlines()[1:] == [
+        f"  regard train {tmp_path}/a_train.csv data.test={tmp_path}/a_test.csv",
+        f"  regard train {tmp_path}/b_train.csv data.valid={tmp_path}/b_dev.csv",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "role"),
+    [
+        ("train.csv wnut17train.conll ECG200_TRAIN.ts RestaurantsTrain.xml traindata.tsv en-ud-train.conllu", "train"),
+        ("dev.tsv emerging.dev.conll val2017 eng.testa my_validation_set.csv newsdev2016.de", "valid"),
+        ("test.csv emerging.test.annotated eng.testb newstest2014.en testset.csv ECG200_TEST.ts", "test"),
+        ("latest.csv contest.csv device.csv evaluate.csv train_test.csv trains.csv data.csv values.csv", None),
+    ],
+)
+def test_names_speak_of_parts(names: str, role: str | None) -> None:
+    assert {name: role_of(name) for name in names.split()} == dict.fromkeys(names.split(), role)
+
+
+def test_one_list_of_pictures_of_several_is_not_taken_by_chance(tmp_path: Path) -> None:
+    place = captioned(tmp_path)
+    _written(place / "kinds.csv", "file,kind\n" + "".join(f"{n}.jpg,{'ab'[n % 2]}\n" for n in range(40)))
+    with pytest.raises(CallError, match=r"regard train .*kinds.csv +image → label\n.*list.csv +image → text"):
+        detect(str(place))

@@ -8,6 +8,7 @@ import bz2
 import gzip
 import json
 import lzma
+import wave
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import zstandard
+from PIL import Image
 
 from regard.auto.detect import detect
 from regard.auto.detected import Detected
@@ -205,7 +207,451 @@ FILES: list[Case] = [
     ),
 ]  # fmt: skip
 
-FOLDERS_AND_FRAMES: list[Case] = []
+
+def media(*named: str, count: int = 24, text: tuple[str, ...] = (), give: str = "data") -> Callable[[Path], Path]:
+    """Write `count` pictures or recordings for each pattern such as data/train/{n:03}.png, and a list of them."""
+
+    def make(folder: Path) -> Path:
+        for name in named:
+            for n in range(count):
+                _media_file(folder / name.format(n=n))
+        if text:
+            files(*text)(folder)
+        return folder / give
+
+    return make
+
+
+def _media_file(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix in (".png", ".jpg"):
+        Image.new("RGB", (9, 8), (90, 10 * len(path.name), 9)).save(path)
+        return
+    rate = 8000
+    with wave.open(str(path.with_suffix(".wav")), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes(bytes(rate // 2))
+
+
+def frame(change: Callable[[Any], Any], **columns: list[Any]) -> Callable[[Path], Any]:
+    """A DataFrame of pandas; reviews, if no columns are given."""
+
+    def make(folder: Path) -> Any:
+        pandas = pytest.importorskip("pandas")
+        said = {"id": [*range(60)], "review": [*map(review, range(60))], "stars": ["good", "bad"] * 30}
+        return change(pandas.DataFrame(columns or said))
+
+    return make
+
+
+def _said(n: int) -> str:
+    return f"this is what number {n} says , and more ."
+
+
+def _vqa(part: str) -> tuple[str, str, str, str]:
+    asked = [{"image_id": n // 2, "question": f"What is in picture {n}?", "question_id": n} for n in range(48)]
+    said = [
+        {"image_id": n // 2, "question_id": n, "multiple_choice_answer": ("cat", f"dog {n}")[n % 2]} for n in range(48)
+    ]
+    return (
+        f"data/v2_OpenEnded_mscoco_{part}_questions.json", json.dumps({"info": {}, "questions": asked}),
+        f"data/v2_mscoco_{part}_annotations.json", json.dumps({"info": {}, "annotations": said}),
+    )  # fmt: skip
+
+
+_SPLIT_TAGS = (
+    "data/emerging.dev.conll",
+    _sentences("Bob\tB-person", "ran\tO"),
+    "data/emerging.test.annotated",
+    _sentences("Ann\tB-person", "ran\tO"),
+    "data/wnut17train.conll",
+    _sentences("Eve\tB-person", "ran\tO"),
+)
+_CONLL_2003 = _sentences("U.N. NNP I-NP I-ORG", "official NN I-NP O", "here RB I-ADVP O")
+_FLICKR = lines(48, lambda n: f'{n // 2}.jpg,"{_said(n)}"', "image,caption")
+_FLICKR_30K = lines(48, lambda n: f"{n // 2}.jpg| {n % 2}| {_said(n)}", "image_name| comment_number| comment")
+_COMMON_VOICE = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\taccents\tlocale"
+_ESC = "filename,fold,target,category,esc10,src_file,take"
+
+FOLDERS_AND_FRAMES: list[Case] = [
+    Case(
+        "WNUT 2017: train, dev and test inside longer names, with three endings",
+        files(*_SPLIT_TAGS, give="data"),
+        ("text", "tags"),
+        {
+            "train": "data/wnut17train.conll",
+            "valid": "data/emerging.dev.conll",
+            "test": "data/emerging.test.annotated",
+            "format": "conll",
+        },
+        30,
+    ),
+    Case(
+        "CoNLL-2003: eng.train, eng.testa, eng.testb",
+        files("data/eng.train", _CONLL_2003, "data/eng.testa", _CONLL_2003, "data/eng.testb", _CONLL_2003, give="data"),
+        ("text", "tags"),
+        {"train": "data/eng.train", "valid": "data/eng.testa", "test": "data/eng.testb", "format": "conll"},
+        30,
+    ),
+    Case(
+        "SQuAD: train and dev in one folder",
+        files(
+            "data/train-v1.1.json",
+            json.dumps({"data": [_squad(n) for n in range(40)]}),
+            "data/dev-v1.1.json",
+            json.dumps({"data": [_squad(n) for n in range(10)]}),
+            give="data",
+        ),
+        ("question", "span"),
+        {"train": "data/train-v1.1.json", "valid": "data/dev-v1.1.json"},
+        40,
+    ),
+    Case(
+        "Multi30k: parallel files, two test parts",
+        files(
+            *(
+                one
+                for part in ("train", "val", "test_2016_flickr", "test_2017_flickr")
+                for side in ("de", "en")
+                for one in (f"data/{part}.{side}", lines(30, lambda n, side=side: f"{side} {n} ist da ."))
+            ),
+            give="data",
+        ),
+        ("text", "text"),
+        {
+            "train": "data/train.de,data/train.en",
+            "valid": "data/val.de,data/val.en",
+            "test": "data/test_2016_flickr.de,data/test_2016_flickr.en",
+        },
+        30,
+    ),
+    Case(
+        "OPUS: Moses files with a list of ids",
+        files(
+            "data/Books.de-en.de",
+            lines(30, lambda n: f"Das ist {n}."),
+            "data/Books.de-en.en",
+            lines(30, lambda n: f"This is {n}."),
+            "data/Books.de-en.ids",
+            lines(30, str),
+            give="data",
+        ),
+        ("text", "text"),
+        {"train": "data/Books.de-en.de,data/Books.de-en.en"},
+        30,
+    ),
+    Case(
+        "OpenNMT: src-train.txt, tgt-train.txt",
+        files(
+            *(
+                one
+                for part in ("train", "val")
+                for side in ("src", "tgt")
+                for one in (f"data/{side}-{part}.txt", lines(30, lambda n: f"line {n} ."))
+            ),
+            give="data",
+        ),
+        ("text", "text"),
+        {"train": "data/src-train.txt,data/tgt-train.txt", "valid": "data/src-val.txt,data/tgt-val.txt"},
+        30,
+    ),
+    Case(
+        "two parallel files as a list",
+        lambda folder: [files("a.en", lines(30, str))(folder), files("a.fr", lines(30, lambda n: f"{n} !"))(folder)],
+        ("text", "text"),
+        {"train": "a.en,a.fr"},
+        30,
+    ),
+    Case(
+        "Kaggle: train.csv, test.csv without labels, sample_submission.csv",
+        files(
+            "data/train.csv",
+            lines(60, lambda n: f"{n},{review(n)},{n % 2}", "id,text,target"),
+            "data/test.csv",
+            lines(20, lambda n: f"{n},{review(n)}", "id,text"),
+            "data/sample_submission.csv",
+            lines(20, lambda n: f"{n},0", "id,target"),
+            give="data",
+        ),
+        ("text", "label"),
+        {"train": "data/train.csv", "text": "text", "label": "target"},
+        60,
+    ),
+    Case(
+        "MultiNLI: tsv with two dev parts",
+        files(
+            *(
+                one
+                for part in ("train", "dev_matched", "dev_mismatched")
+                for one in (
+                    f"data/{part}.tsv",
+                    lines(
+                        60,
+                        lambda n: f"{n}\tA man eats {n}.\tHe sleeps {n}.\t{('entailment', 'neutral')[n % 2]}",
+                        "index\tsentence1\tsentence2\tgold_label",
+                    ),
+                )
+            ),
+            give="data",
+        ),
+        ("texts", "label"),
+        {
+            "train": "data/train.tsv",
+            "valid": "data/dev_matched.tsv",
+            "kind": "texts",
+            "first": "sentence1",
+            "second": "sentence2",
+            "label": "gold_label",
+        },
+        60,
+    ),
+    Case(
+        "IMDb: train and test of sub-folders of texts",
+        files(
+            *(
+                one
+                for part in ("train", "test")
+                for n in range(20)
+                for one in (f"data/{part}/{('neg', 'pos')[n % 2]}/{n}_7.txt", review(n))
+            ),
+            "data/README",
+            "about",
+            give="data",
+        ),
+        ("text", "label"),
+        {"train": "data/train", "test": "data/test"},
+        20,
+    ),
+    Case(
+        "ImageFolder: train and val",
+        media(
+            "data/train/cat/{n}.jpg", "data/train/dog/{n}.jpg", "data/val/cat/{n}.jpg", "data/val/dog/{n}.jpg", count=6
+        ),
+        ("image", "label"),
+        {"kind": "image", "train": "data/train", "valid": "data/val"},
+        12,
+    ),
+    Case(
+        "Kaggle: pictures and train_labels.csv with their names",
+        media(
+            "data/train/{n}.jpg",
+            "data/test/{n}.jpg",
+            text=("data/train_labels.csv", lines(24, lambda n: f"{n},{('cat', 'dog')[n % 2]}", "id,breed")),
+        ),
+        ("image", "label"),
+        {"kind": "image", "train": "data/train_labels.csv", "image": "id", "label": "breed", "files": "data/train"},
+        24,
+    ),
+    Case(
+        "COCO captions",
+        media(
+            "data/train2017/{n:012}.jpg",
+            "data/val2017/{n:012}.jpg",
+            text=(
+                "data/annotations/captions_train2017.json",
+                json.dumps(
+                    {
+                        "images": [{"id": n, "file_name": f"{n:012}.jpg"} for n in range(24)],
+                        "annotations": [{"image_id": n // 2, "id": n, "caption": _said(n)} for n in range(48)],
+                    }
+                ),
+                "data/annotations/instances_train2017.json",
+                json.dumps(
+                    {
+                        "images": [{"id": n, "file_name": f"{n:012}.jpg"} for n in range(24)],
+                        "annotations": [{"image_id": n, "bbox": [1, 2, 3, 4], "category_id": 1} for n in range(24)],
+                    }
+                ),
+            ),
+        ),
+        ("image", "text"),
+        {
+            "train": "data/annotations/captions_train2017.json",
+            "image": "image",
+            "caption": "caption",
+            "files": "data/train2017",
+        },
+        48,
+    ),
+    Case(
+        "Flickr8k: Images and captions.txt",
+        media("data/Images/{n}.jpg", text=("data/captions.txt", _FLICKR)),
+        ("image", "text"),
+        {"train": "data/captions.txt", "format": "csv", "image": "image", "caption": "caption", "files": "data/Images"},
+        48,
+    ),
+    Case(
+        "Flickr30k: results.csv with bars",
+        media("data/flickr30k_images/{n}.jpg", text=("data/results.csv", _FLICKR_30K)),
+        ("image", "text"),
+        {"train": "data/results.csv", "image": "image_name", "caption": "comment", "files": "data/flickr30k_images"},
+        48,
+    ),
+    Case(
+        "VQA v2: questions and annotations",
+        media("data/train2014/COCO_train2014_{n:012}.jpg", text=_vqa("train2014")),
+        ("image+text", "text"),
+        {"train": "reshaped/train.jsonl", "image": "image", "question": "question", "answer": "answer"},
+        48,
+    ),
+    Case(
+        "LJ Speech: metadata.csv with bars and no header",
+        media(
+            "data/wavs/LJ001-{n:04}.wav",
+            text=("data/metadata.csv", lines(24, lambda n: f"LJ001-{n:04}|{_said(n)}|{_said(n)}")),
+        ),
+        ("sound", "text"),
+        {"train": "data/metadata.csv", "header": False, "path": 0, "text": 1, "files": "data/wavs"},
+        24,
+    ),
+    Case(
+        "Common Voice: train.tsv, dev.tsv and clips",
+        media(
+            "data/clips/cv_{n}.wav",
+            text=tuple(
+                one
+                for part in ("train", "dev", "validated", "other")
+                for one in (
+                    f"data/{part}.tsv",
+                    lines(24, lambda n: f"c{n % 5}\tcv_{n}.wav\t{_said(n)}\t2\t0\t\t\t\ten", _COMMON_VOICE),
+                )
+            ),
+        ),
+        ("sound", "text"),
+        {"train": "data/train.tsv", "valid": "data/dev.tsv", "path": "path", "text": "sentence", "files": "data/clips"},
+        24,
+    ),
+    Case(
+        "LibriSpeech: transcripts beside the recordings",
+        media(
+            "data/84/121123/84-121123-{n:04}.wav",
+            text=("data/84/121123/84-121123.trans.txt", lines(24, lambda n: f"84-121123-{n:04} {_said(n).upper()}")),
+        ),
+        ("sound", "text"),
+        {"train": "data"},
+        24,
+    ),
+    Case(
+        "Speech Commands: a folder for each word, and lists of the other parts",
+        media(
+            "data/yes/{n:08x}_nohash_0.wav",
+            "data/no/{n:08x}_nohash_0.wav",
+            "data/up/{n:08x}_nohash_0.wav",
+            count=8,
+            text=(
+                "data/validation_list.txt",
+                "yes/00000000_nohash_0.wav\n",
+                "data/testing_list.txt",
+                "no/00000001_nohash_0.wav\n",
+                "data/README.md",
+                "# Speech Commands\n",
+            ),
+        ),
+        ("sound", "label"),
+        {"kind": "sound", "train": "data"},
+        24,
+    ),
+    Case(
+        "ESC-50: meta/esc50.csv and audio",
+        media(
+            "data/audio/1-{n}-A-0.wav",
+            text=(
+                "data/meta/esc50.csv",
+                lines(
+                    24,
+                    lambda n: f"1-{n}-A-0.wav,{1 + n % 5},{n % 3},{('dog', 'rain', 'clock_tick')[n % 3]},False,{n},A",
+                    _ESC,
+                ),
+            ),
+        ),
+        ("sound", "label"),
+        {
+            "kind": "sound",
+            "train": "data/meta/esc50.csv",
+            "path": "filename",
+            "label": "category",
+            "files": "data/audio",
+        },
+        24,
+    ),
+    Case(
+        "Excel in German: semicolons, a mark at the beginning, CRLF",
+        files(
+            "daten.csv",
+            "\ufeff" + lines(60, lambda n: f"{n};{review(n)};{('gut', 'schlecht')[n % 2]}\r", "Nr.;Text;Urteil\r"),
+        ),
+        ("text", "label"),
+        {"train": "daten.csv", "text": "Text", "label": "Urteil"},
+        60,
+    ),
+    Case(
+        "Excel in English: commas, quotes, CRLF",
+        files(
+            "data.csv",
+            lines(60, lambda n: f'{n},"I ""liked"" it, on day {n}",{("good", "bad")[n % 2]}\r', "No,Text,Rating\r"),
+        ),
+        ("text", "label"),
+        {"train": "data.csv", "text": "Text", "label": "Rating"},
+        60,
+    ),
+    Case(
+        "a DataFrame",
+        frame(lambda it: it),
+        ("text", "label"),
+        {"train": "data/data.csv", "text": "review", "label": "stars"},
+        60,
+    ),
+    Case(
+        "a DataFrame that was filtered",
+        frame(lambda it: it[it.id > 9]),
+        ("text", "label"),
+        {"train": "data/data.csv", "text": "review", "label": "stars"},
+        50,
+    ),
+    Case(
+        "a DataFrame that was shuffled",
+        frame(lambda it: it.sample(frac=1, random_state=1)),
+        ("text", "label"),
+        {"train": "data/data.csv", "text": "review", "label": "stars"},
+        60,
+    ),
+    Case(
+        "a DataFrame with categories",
+        frame(lambda it: it.astype({"stars": "category"})),
+        ("text", "label"),
+        {"train": "data/data.csv", "text": "review", "label": "stars"},
+        60,
+    ),
+    Case(
+        "a DataFrame with lists of labels",
+        frame(lambda it: it, text=[review(n) for n in range(60)], labels=[["a", "b"][: 1 + n % 2] for n in range(60)]),
+        ("text", "label"),
+        {"train": "data/data.jsonl", "text": "text", "label": "labels", "separator": "|"},
+        60,
+    ),
+    Case(
+        "a DataFrame with dates",
+        frame(
+            lambda it: it.assign(day=it.day.astype("datetime64[ns]")),
+            day=[f"2024-{1 + n // 28:02}-{1 + n % 28:02}" for n in range(112)],
+            sold=[*range(112)],
+        ),
+        ("series", "values"),
+        {"train": "data/data.csv", "time": "day"},
+        112,
+    ),
+    Case(
+        "a DataFrame with dates as its index",
+        frame(
+            lambda it: it.set_index(it.pop("day").astype("datetime64[ns]")),
+            day=[f"2024-01-{1 + n:02}" for n in range(31)],
+            sold=[*range(31)],
+        ),
+        ("series", "values"),
+        {"train": "data/data.csv", "time": "day"},
+        31,
+    ),
+]
 
 
 def _detected(given: Any, folder: Path) -> Detected:

@@ -7,14 +7,14 @@ from itertools import islice, pairwise
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
-from regard.data.tables import SPLIT_NAMES
+from regard.data.tables import SPLIT_NAMES, Role
 from regard.inputs.series.notation import is_other_date
 from regard.inputs.series.times import UNIX
 
 Kind = Literal["picture", "recording", "time", "number", "id", "label", "tags", "text", "split", "empty", "unused"]
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"))
 RECORDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au"))
-SPLITS = {name: role for role, names in SPLIT_NAMES.items() for name in names}
+SPLITS: dict[str, Role] = {name: role for role, names in SPLIT_NAMES.items() for name in names}
 _TIMES = ("time", "date", "timestamp", "datetime", "ds", "day", "month", "year", "hour", "ts", "epoch", "unixtime")
 _IDS = ("id", "idx", "index", "key", "no", "nr", "number", "row", "uid", "guid", "uuid")
 LABELS = ("label", "class", "category", "intent", "sentiment", "topic", "genre", "target", "language", "lang", "y")

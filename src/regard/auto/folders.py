@@ -2,49 +2,92 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+from regard.auto.columns import PICTURES, RECORDINGS
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.facts import picture_facts, series_facts, sound_facts
-from regard.auto.files import Files, files_in, parallel_files, parts_of
+from regard.auto.files import Files, files_in, parallel_files, parts_of, role_of
 from regard.auto.listed import LOOKED_AT, of_table
-from regard.auto.single_files import first_lines, of_file, of_parallel, of_texts
+from regard.auto.single_files import first_lines, holds_rows, of_file, of_parallel, of_texts
 from regard.auto.tables import MOST, Table, read_table
 from regard.auto.told import Told
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
+from regard.files.lines import ending
 from regard.files.shards import grouped, pattern_of
 from regard.inputs.media_files import Beside, members
 
+_MOST_CHOICES = 30  # data sets of a folder that are listed
+
 
 def of_folder(place: Path, told: Told) -> Detected:
-    parts, unused = parts_of(place)
-    if parts:
-        found = _of_part(parts["train"], told)
-        others = {role: path for role, path in parts.items() if role != "train"}
-        blind = [role for role, path in others.items() if not _says(path, parts["train"], found)]
-        said = [f"{place} has parts of its own: {', '.join(role for role in parts if role not in blind)}"]
+    if (pairs := parallel_files(place)).by_role:
+        found = of_parallel(pairs.by_role, guessed=True)
+        return _with_unused(found, [f"{one.name} and {other.name}" for one, other in pairs.unused])
+    parts = parts_of(place)
+    if train := parts.by_role.get("train"):
+        found = _of_part(train, told, place)
+        others = {role: path for role, path in parts.by_role.items() if role != "train"}
+        blind = [role for role, path in others.items() if not _says(path, train, found)]
+        used = [f"{role} is {path.name}" for role, path in parts.by_role.items() if role not in blind]
+        said = [f"{place} has parts of its own: {', '.join(used)}"]
         said += [f"{others[role].name} does not say what is to be found, and is not used" for role in blind]
-        said += [f"{path.name} is not used; to use it: data.valid={path} or data.test={path}" for path in unused]
         data = found.data | {role: str(path) for role, path in others.items() if role not in blind}
-        return replace(found, data=data, beliefs=[*said, *found.beliefs])
-    if pairs := parallel_files(place):
-        return of_parallel(pairs, guessed=True)
+        found = replace(found, data=data, beliefs=[*said, *found.beliefs])
+        return _with_unused(found, [path.name for path in parts.unused])
     files = files_in(place)
     if files.pictures or files.recordings:
         return of_media(files, told)
-    if files.tables and len(shards := grouped(place / name for name in files.tables)) == 1:
-        return of_file(pattern_of(shards[0]), told)
     if files.classes(files.texts):
         return _text_classes(files)
+    if files.classes(files.tables):
+        return _series_classes(files)
+    tables = [*files.tables, *files.others, *(name for name in files.texts[:LOOKED_AT] if holds_rows(place / name))]
+    shards = grouped(place / name for name in tables or files.texts[:1])
+    if len(shards) > 1:
+        raise CallError(_choices(files, told))
+    if shards and (tables or len(files.texts) == 1):
+        return of_file(pattern_of(shards[0]), told)
     if files.texts:
         paths = [place / name for name in files.texts]
         return of_texts(paths, str(place), sum(path.stat().st_size for path in paths))
-    if files.classes(files.tables):
-        return _series_classes(files)
     held = ", ".join(files.names[:5]) or "nothing"
     raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
+
+
+def _with_unused(found: Detected, names: Sequence[str]) -> Detected:
+    """The same, with a sentence on further parts of which only one can be used."""
+    if not names:
+        return found
+    said = [f"{name} is not used; to use it: data.valid=... or data.test=..." for name in names]
+    return replace(found, beliefs=[*found.beliefs, *said])
+
+
+def _choices(files: Files, told: Told) -> str:
+    """The sentence on a folder of several data sets: the command for each, and what each of them is."""
+    place = files.place
+    names = {part[0]: None for name in files.names if (part := PurePosixPath(name).parts)}
+    described: list[tuple[str, str]] = []
+    for name in names:
+        with suppress(RegardError):
+            found = detect_inside(place / name, told)
+            described.append((f"regard train {place / name}", f"{found.kinds[0]} → {found.kinds[1]}"))
+            if len(described) == _MOST_CHOICES:
+                break
+    width = max((len(command) for command, _ in described), default=0)
+    lines = [f"  {command:<{width}}    {what}" for command, what in described]
+    more = "" if len(described) < _MOST_CHOICES else f"; the first {_MOST_CHOICES} are listed"
+    return "\n".join([f"{place}: holds several data sets; name one of them{more}:", *lines])
+
+
+def detect_inside(path: Path, told: Told) -> Detected:
+    """What one file or sub-folder of a folder holds; plain text is none of its data sets, if it says what they are."""
+    if path.is_file() and (ending(path) in PICTURES | RECORDINGS | {"", ".md", ".py"} or path.stem.isupper()):
+        raise CallError(f"{path}: is no data set of its own")
+    return _of_part(path, told)
 
 
 def _says(path: Path, train: Path, found: Detected) -> bool:
@@ -56,8 +99,17 @@ def _says(path: Path, train: Path, found: Detected) -> bool:
     return read <= {column.key for column in one.columns}
 
 
-def _of_part(path: Path, told: Told) -> Detected:
-    return of_folder(path, told) if path.is_dir() else of_file(path, told)
+def _of_part(path: Path, told: Told, place: Path | None = None) -> Detected:
+    """`place`: the folder, where a list may name files by their stems."""
+    if path.is_dir():
+        return of_folder(path, told)
+    files = Files(path, ()) if place is None else files_in(place)
+    if files.pictures or files.recordings:
+        noun = "picture" if len(files.pictures) >= len(files.recordings) else "recording"
+        names = files.pictures if noun == "picture" else files.recordings
+        if (table := _naming(read_table(path, listing=True), noun, names)) is not None:
+            return of_table(table, told, files)
+    return of_file(path, told)
 
 
 def _text_classes(files: Files) -> Detected:
@@ -94,11 +146,16 @@ def of_media(files: Files, told: Told) -> Detected:
     if not names:
         raise CallError(f"{files.place}: has neither pictures nor recordings")
     kind = "image" if pictures else "sound"
-    lists = [*files.tables, *files.of(frozenset((".json",))), *(text for text in files.texts if "/" not in text)]
-    for name in sorted(lists, key=lambda one: ("train" not in one.lower(), len(one))):
-        table = _naming(read_table(files.place / name, listing=True), "picture" if pictures else "recording", names)
-        if table is not None:
-            return of_table(table, told, files)
+    noun = "picture" if pictures else "recording"
+    texts = () if files.classes(names) else (text for text in files.texts if "/" not in text)
+    tables = {
+        name: table
+        for name in (*files.tables, *files.of(frozenset((".json",))), *texts)
+        if (table := _naming(read_table(files.place / name, listing=True), noun, names)) is not None
+        and any(column.kind not in (noun, "id", "empty", "split") for column in table.columns)
+    }
+    if tables:
+        return _of_lists(files, tables, told)
     some = names[:: max(1, len(names) // LOOKED_AT)][:LOOKED_AT]
     facts: Sequence[Any]
     if pictures:
@@ -132,6 +189,16 @@ def of_media(files: Files, told: Told) -> Detected:
         f"{files.place}: {len(names):,} {what}, but nothing is said of them: put those of a class into a sub-folder, "
         f"or add a list (captions.csv) with a name and a text a line{alone}"
     )
+
+
+def _of_lists(files: Files, tables: dict[str, Table], told: Told) -> Detected:
+    """One list of files, or one for each part; several lists of other kinds are several data sets."""
+    roles = {name: role_of(PurePosixPath(name).name) for name in tables}
+    trains = [name for name, role in roles.items() if role == "train"] or [*tables]
+    if len(trains) > 1:
+        raise CallError(_choices(files, told))
+    found = of_table(tables[trains[0]], told, files)
+    return _with_unused(found, [name for name in tables if name != trains[0]])
 
 
 def _named_classes(names: Sequence[str]) -> tuple[str, str, list[str]] | None:

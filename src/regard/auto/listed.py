@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.auto.columns import LABELS, Column, are_tags, as_number
+from regard.auto.columns import LABELS, Column, are_tags, as_number, is_number
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.documents import JSON_ENDINGS, of_documents
 from regard.auto.facts import picture_facts, series_facts, sound_facts
-from regard.auto.files import Files, files_in
+from regard.auto.files import Files, files_in, role_of
 from regard.auto.tables import MANY, MOST, Table
 from regard.auto.told import Told
 from regard.data.columns import SYNONYMS
@@ -75,9 +75,7 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
         return _columns(table, ("text", "label"), text, label, data, ("text", "label"))
     few = (column for column in of.get("number", []) if column.distinct <= min(20, column.filled / 5))
     if texts and (short := [column for column in (*labels, *few) if column.distinct > 1]):
-        by_name = sorted(short, key=lambda one: (one.name.rpartition(".")[2] not in LABELS, one.distinct))
-        label, *others = by_name
-        doubt = f"the label could also be {' or '.join(repr(one.key) for one in others)}" if others else ""
+        label, doubt = _label_of(table, short)
         return _columns(table, ("text", "label"), texts[0], label, data, ("text", "label"), doubt)
     if texts and texts[0].key == "text" and ending(table.path) in JSON_ENDINGS and told.may_be_plain:
         return of_documents(table.path)
@@ -86,6 +84,19 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
     if "number" in of:
         return _series(table, of, data)
     raise CallError(f"{table.path}: {_described(table)}: nothing that a model could be trained on")
+
+
+def _label_of(table: Table, columns: Sequence[Column]) -> tuple[Column, str]:
+    """The column that is called a label, rather with names than with numbers; and what else the label could be. Columns
+    that number the same classes are no others."""
+
+    def rank(column: Column) -> tuple[bool, bool, int]:
+        return column.name.rpartition(".")[2] not in LABELS, all(map(is_number, table.cells(column))), column.distinct
+
+    label, *others = sorted(columns, key=rank)
+    named = table.cells(label)
+    others = [one for one in others if len({*zip(named, table.cells(one), strict=True)}) > label.distinct]
+    return label, f"the label could also be {' or '.join(repr(one.key) for one in others)}" if others else ""
 
 
 def _columns(
@@ -237,7 +248,12 @@ def _listed(
     if not texts and not labels:
         raise CallError(f"{table.path}: {noun}s are listed, but nothing is said of them: {what.text}s or labels")
     texts = texts or [column for column in labels if column.name in CAPTIONS]  # few different ones, of a small set
-    target, kind = (texts[0], "text") if texts else (labels[0], "label")
+    doubt = ""
+    if texts:
+        target, kind = texts[0], "text"
+    else:
+        target, doubt = _label_of(table, [column for column in labels if column.distinct > 1] or labels)
+        kind = "label"
     data |= {what.text: target.key} if kind == "text" else {"kind": what.kind, "label": target.key}
     said = table.cells(target)
     beliefs = [
@@ -245,7 +261,7 @@ def _listed(
         what.described(facts),
         *([class_counts(table.counts(target))] if kind == "label" else []),
     ]
-    return Detected((what.kind, kind), data, table.count, facts, said, beliefs, first_three(names, said))
+    return Detected((what.kind, kind), data, table.count, facts, said, beliefs, first_three(names, said), doubt)
 
 
 def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
@@ -253,7 +269,8 @@ def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
     folder = table.path.parent
     if find_member(folder, names[0]):
         return folder
-    for file in files.names if files else ():
+    role = role_of(table.path.name)
+    for file in sorted(files.names, key=lambda name: role_of(PurePosixPath(name).parts[0]) != role) if files else ():
         for named in (file, file.removesuffix(PurePosixPath(file).suffix)):
             if named.endswith("/" + names[0]) and files is not None:
                 return files.place / named.removesuffix("/" + names[0])

@@ -9,6 +9,7 @@ date,store,item,sales     →   series,date,store,item,sales     several columns
 """
 
 import csv
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from regard.auto.columns import Column, as_number, is_number, is_time
+from regard.auto.files import files_in, role_of
 from regard.auto.listed import NEAR
 from regard.auto.tables import MANY, Table, read_table
 from regard.auto.told import Told
 from regard.data.formats import csv_rows
+from regard.data.json_rows import QUESTIONS, question_rows
 from regard.files import atomic
 from regard.files.lines import PACKED, ending
 
@@ -36,6 +39,12 @@ Rows = Iterator[Sequence[str]]
 def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> str:
     """Where a table can be read: where it is, or in `into`."""
     path = Path(data).expanduser()
+    if path.is_dir() and (asked := _questions_of_pictures(path)):
+        tell(f"{path} has questions and their answers in two files: copies with both, in {into}")
+        for role, rows in asked.items():
+            into.mkdir(parents=True, exist_ok=True)
+            atomic.write_text(into / f"{role}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        return str(into)
     if not path.is_file() or ending(path) not in (".csv", ".tsv", ".tab") or told.data or told.said - {"values"}:
         return data
     table = read_table(path)
@@ -54,6 +63,24 @@ def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> 
         tell(f"{path} has a label and a whole series in each line: a copy with a line for each step, in {into}")
         return _written(path, into, lambda rows: _steps(rows, header=table.header))
     return data
+
+
+def _questions_of_pictures(place: Path) -> dict[str, list[dict[str, str]]]:
+    """Questions and answers as VQA has them, by the part that their names speak of: a file of questions, a file of
+    annotations, and pictures whose names end in a number."""
+    files, halves = files_in(place), dict[str, dict[str, Path]]()
+    for name in files.of(frozenset((".json",))) if files.pictures else ():
+        half = next((half for half in QUESTIONS if half in name.lower()), None)
+        if half is not None:
+            halves.setdefault(role_of(Path(name).name) or "train", {})[half] = place / name
+    numbers = {re.findall(r"\d+", name)[-1].lstrip("0"): name for name in files.pictures if re.search(r"\d", name)}
+    found: dict[str, list[dict[str, str]]] = {}
+    for role, both in halves.items():
+        rows = question_rows(*(both[half] for half in QUESTIONS)) if len(both) == len(QUESTIONS) else ()
+        for row in rows:
+            if name := numbers.get(row["image"].lstrip("0")):
+                found.setdefault(role, []).append(row | {"image": str((place / name).absolute())})
+    return found if "train" in found else {}
 
 
 def _is_series_a_line(table: Table) -> bool:

@@ -1,7 +1,7 @@
 """One file, or two that run in parallel: tables, SQuAD, a word a line, plain text, arrays of pictures."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from regard.auto.listed import of_table
 from regard.auto.tables import MOST, evenly, read_table
 from regard.auto.told import Told
 from regard.data.conll import find_layout, is_conll, read_conll
+from regard.data.formats import is_tab_table
 from regard.data.pairs import Columns, Pair
+from regard.data.tables import Role
 from regard.errors import CallError
 from regard.files.lines import BROKEN, LONGEST_LINE, ending, open_bytes, raw_lines, read_lines
 from regard.files.shards import files_of
@@ -69,10 +71,15 @@ def _line_count(path: Path) -> int:
     return sum(1 for _ in read_lines(path))
 
 
-def of_parallel(files: dict[str, tuple[Path, Path]], *, guessed: bool = False) -> Detected:
+def holds_rows(path: Path) -> bool:
+    """Whether a text file holds a table, or words with a tag a line, and not plain text."""
+    return is_conll(path) or is_tab_table(path)
+
+
+def of_parallel(files: Mapping[Role, tuple[Path, Path]], *, guessed: bool = False) -> Detected:
     source, target = files["train"]
     inputs, targets = first_lines(source), first_lines(target)
-    data = {role: f"{one},{other}" for role, (one, other) in files.items()}
+    data: dict[str, Any] = {role: f"{one},{other}" for role, (one, other) in files.items()}
     belief = f"two parallel files: line i of {source.name} belongs to line i of {target.name}"
     doubt = f"the other way round would be {target},{source}" if guessed else ""
     counts = _line_count(source), _line_count(target)

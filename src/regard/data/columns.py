@@ -41,13 +41,14 @@ SYNONYMS = {ours: names for ours, *names in map(str.split, _NAMES.strip().splitl
 _OTHERS = """
     id index idx no nr number key uid split date url score rating user
 """
-_LANGUAGES = """
+_NAMES_OF_LANGUAGES = """
     english french german spanish italian portuguese dutch russian chinese mandarin japanese korean arabic hindi turkish
     polish czech swedish danish norwegian finnish greek hebrew hungarian romanian ukrainian bulgarian catalan vietnamese
     thai indonesian persian latin esperanto welsh irish urdu bengali tamil swahili deutsch français español italiano
     português русский en fr de es it pt nl ru zh ja ko ar hi tr pl cs sv da fi el he hu ro uk eng fra deu ger spa ita
     por nld rus zho jpn kor
 """
+LANGUAGES = frozenset(_NAMES_OF_LANGUAGES.split())
 FILES = {"image", "path"}  # columns of names of files
 CLASSES = {"label"}  # columns of few different values
 _ENDING = re.compile(r"\.[A-Za-z0-9]{2,5}$")
@@ -174,13 +175,14 @@ def names_columns(rows: Sequence[Sequence[str]]) -> bool:
     columns = [_Values(n, first[n], [row[n].strip() for row in body]) for n in range(len(first))]
     if any(column.name in column.cells for column in columns):
         return False
-    known = set((_NAMES + _OTHERS + _LANGUAGES).split())
+    known = {*(_NAMES + _OTHERS).split(), *LANGUAGES}
     if all(name in known or not known.isdisjoint(re.split(r"[\W_]+", name)) for name in names):
         return True
     if len(body) < FEW:
         return False
     numbers = any(column.numbers > 0.9 and not _Values(0, "", [column.name]).numbers for column in columns)
-    return numbers or any(column.words >= max(4, 2 * len(column.name.split())) for column in columns)
+    files = any(column.files > 0.9 for column in columns)  # below a name that is none of a file
+    return numbers or files or any(column.words >= max(4, 2 * len(column.name.split())) for column in columns)
 
 
 def require_distinct_names(file: str, rows: Sequence[Sequence[str]]) -> None:

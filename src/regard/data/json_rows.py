@@ -16,6 +16,7 @@ from regard.errors import CallError
 from regard.files.jsonl import read_jsonl
 from regard.files.lines import BROKEN, Line, open_bytes, read_lines
 
+QUESTIONS = ("questions", "annotations")  # of pictures, as VQA has them: a file each
 _LISTS = ("data", "rows", "examples")
 
 
@@ -85,6 +86,26 @@ def _listed(tree: Any) -> list[Any] | None:
             for said in one.get("sentences") or ()
         ]
     return next((tree[name] for name in _LISTS if _objects(tree.get(name))), None)
+
+
+def question_rows(questions: Path, annotations: Path) -> Iterator[dict[str, str]]:
+    """Questions about pictures, whose answers stand in another file: of several answers, that of most people."""
+    found: list[list[dict[str, Any]]] = []
+    for path, name in zip((questions, annotations), QUESTIONS, strict=True):
+        tree = _document(path)
+        rows = tree.get(name) if isinstance(tree, dict) else None
+        if not _objects(rows) or "question_id" not in rows[0]:
+            return
+        found.append(rows)
+    said = {one["question_id"]: _answer(one) for one in found[1]}
+    for one in found[0]:
+        if answer := said.get(one["question_id"]):
+            yield {"image": str(one.get("image_id", "")), "question": str(one.get("question", "")), "answer": answer}
+
+
+def _answer(one: dict[str, Any]) -> str:
+    answers = [str(each.get("answer", "")) for each in one.get("answers") or () if isinstance(each, dict)]
+    return str(one.get("multiple_choice_answer") or (max(answers, key=answers.count) if answers else ""))
 
 
 def _objects(found: Any) -> TypeGuard[list[dict[str, Any]]]:
