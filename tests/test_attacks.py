@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -297,6 +298,42 @@ def test_connections_that_nobody_has_taken_yet_are_taken():
         assert {one.getpeername() for one in taken} == {one.getsockname() for one in made}
         for one in (*made, *taken):
             one.close()
+
+
+def test_errors_name_no_path_of_this_machine(run, tmp_path):  # noqa: F811
+    """Settings that a model refuses, and files that were sent: no folder is named."""
+    with serving({"pairs": run}, Limits()) as client:
+        service = client.server._app.state.service
+        answers = [
+            ask(client, inputs=["one red cat"], temperature=1e-40, top_k=1),
+            client.post("/api/stream", json={"text": "one red cat", "temperature": 1e-40}),
+        ]
+        for answer in answers:
+            assert "mistake in pairs" in answer.text, answer.text
+            assert str(run.folder) not in answer.text
+        sent = f"{service._uploads._folder.name}/3f.png"
+        assert service.sentence(CallError(f"{sent}: too large")) == "the file that was sent: too large"
+        for place in (run.folder, run.folder.resolve(), Path(run.recipe.data.train).parent):
+            assert service.sentence(CallError(f"{place}/x is not there")) == "pairs/x is not there"
+
+
+def test_without_the_key_no_name_of_a_model_is_told(run):  # noqa: F811
+    client_form = {"method": "GET", "url": "/languages", "data": {"api_key": "key"}}  # as libretranslatepy asks
+    with serving({"secret-en-de": run}, Limits(api_key="key")) as client:
+        paths = {route.path for route in client.server._app.routes if "GET" in getattr(route, "methods", ())}
+        assert {"/", "/docs", "/openapi.json", "/languages", "/health/ready", "/metrics", "/api/runs"} <= paths
+        for path in paths:
+            answer = client.get(path, follow_redirects=True)
+            assert "secret" not in answer.text, path
+            assert answer.status_code in (200, 401, 422), path
+        assert client.get("/languages").status_code == 401
+        assert client.get("/health/ready").json() == {"status": "ready", "waiting": {}}
+        assert client.get("/languages?api_key=no").status_code == 401
+        for known in (client.get("/languages?api_key=key"), client.request(**client_form)):
+            assert known.json()[0]["code"] == "en"
+        client.headers["authorization"] = "Bearer key"
+        assert "secret-en-de" in client.get("/health/ready").json()["waiting"]
+        assert client.get("/languages").json()[0]["targets"] == ["de"]
 
 
 def test_health_tells_what_is_up_from_what_is_ready(run):  # noqa: F811

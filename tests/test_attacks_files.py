@@ -19,6 +19,8 @@ from PIL import Image
 
 import regard
 from regard import look
+from regard.auto import archives
+from regard.auto.begin import begin
 from regard.errors import CallError, RegardError
 from regard.inputs import media_files
 from regard.inputs.sound.recording import SoundError, read_sound
@@ -28,6 +30,47 @@ from regard.pretrained.families import read
 from test_serve import run  # noqa: F401  (a fixture)
 
 from regard.serve.uploads import Uploads, check_sound  # isort: skip
+
+
+# --------------------------------------------------------------------------------------------- archives that are data
+@pytest.mark.parametrize(
+    ("bound", "problem"),
+    [
+        ({"SMALL": 10_000}, "holds more than .* bytes in .*: unpack it yourself"),
+        ({"MOST_FILES": 3}, "has more than 3 files: unpack it yourself"),
+        ({"RESERVE": 2**62, "SHARE": 1.0}, r"the disk of .* has 0.0 GB to spare: make room"),
+    ],
+    ids=["ratio", "files", "reserve"],
+)
+@pytest.mark.parametrize("name", ["data.zip", "data.tar.gz"])
+def test_an_archive_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
+    tmp_path, monkeypatch, name, bound, problem
+):
+    file, content = tmp_path / name, b"a text\tgood\n" * 50_000
+    names = [f"{number}.tsv" for number in range(4)]
+    if name.endswith("zip"):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+            for one in names:
+                packed.writestr(one, content)
+    else:
+        with tarfile.open(file, "w:gz") as packed:
+            for one in names:
+                about = tarfile.TarInfo(one)
+                about.size = len(content)
+                packed.addfile(about, io.BytesIO(content))
+    for constant, value in bound.items():
+        monkeypatch.setattr(archives, constant, value)
+    with pytest.raises(CallError, match=problem):
+        begin(str(file), tmp_path / "run", seconds=1)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_member_that_claims_more_than_any_disk_has_is_refused(tmp_path):
+    about = tarfile.TarInfo("zeros.tsv")
+    about.size = 10**13
+    (tmp_path / "data.tar").write_bytes(about.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    with pytest.raises(CallError, match="holds more than 1,000,000,000 bytes in 1,536"):
+        begin(str(tmp_path / "data.tar"), tmp_path / "run", seconds=1)
 
 
 # ------------------------------------------------------------------------------------------------ the folder of a model
@@ -266,9 +309,9 @@ def test_a_small_file_of_endless_silence_is_too_much(monkeypatch):
 def test_what_a_browser_would_run_is_never_kept_under_a_name_of_its_sender(markup):
     """The name of an upload is ours, and so is its ending: markup is no picture, whatever it says before or after."""
     uploads = Uploads()
-    for begin in (b"", b"GIF89a", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"BM"):
+    for start in (b"", b"GIF89a", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"BM"):
         with pytest.raises(RegardError, match="no picture"):
-            uploads.add(begin + markup, "image")
+            uploads.add(start + markup, "image")
     name = uploads.add(png() + markup, "image")  # a picture with something after its end
     assert uploads.path(name, "image").suffix == ".png"
     uploads.close()

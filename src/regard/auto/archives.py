@@ -1,7 +1,7 @@
 """A .zip or .tar that is given as data is unpacked into the folder of its run, and read like any other folder.
 
-Nothing is written outside that folder: links, devices and names that lead out of it are left out, and so is what does
-not fit on the disk.
+Nothing is written outside that folder: links, devices and names that lead out of it are left out. An archive is refused
+before anything is written if it has too many files, grows too much for its size, or would fill the disk.
 """
 
 import shutil
@@ -17,6 +17,9 @@ from regard.inputs.media_files import TARS
 
 ARCHIVES = (*TARS, ".zip")
 _JUNK = "__MACOSX"  # what some systems put beside each file
+MOST_FILES = 2_000_000
+RATIO, SMALL = 200, 10**9  # times its own size that an archive may hold; below so many bytes it may hold any
+RESERVE, SHARE = 10**9, 0.05  # bytes, or a share of a small disk, that stay free
 
 
 class Member(NamedTuple):
@@ -37,14 +40,35 @@ def unpacked(archive: Path, into: Path, tell: Callable[[str], None] = lambda mes
     tell(f"unpacking {archive} into {into}")
     try:
         with zipfile.ZipFile(archive) if archive.suffix.lower() == ".zip" else tarfile.open(archive) as opened:
-            found = list(_zip(opened) if isinstance(opened, zipfile.ZipFile) else _tar(opened))
-            size, free = sum(one.size for one in found), _free(into)
-            if size > free:
-                raise CallError(f"{archive} holds {size / 1e9:,.1f} GB, and there are {free / 1e9:,.1f} GB free")
+            found = _bounded(_zip(opened) if isinstance(opened, zipfile.ZipFile) else _tar(opened), archive, into)
             atomic.write_folder(into, lambda folder: _write(found, folder))
     except (tarfile.TarError, zipfile.BadZipFile, NotImplementedError, EOFError, OSError, RuntimeError) as problem:
         raise CallError(f"{archive}: cannot be unpacked ({problem})") from None
     return _inner(into)
+
+
+def _bounded(members: Iterator[Member], archive: Path, into: Path) -> list[Member]:
+    """The members, or an error as soon as they are too many or too large."""
+    there = next(place for place in (into, *into.absolute().parents) if place.exists())
+    disk, packed = shutil.disk_usage(there), archive.stat().st_size
+    free, most = disk.free - min(RESERVE, int(disk.total * SHARE)), max(SMALL, RATIO * packed)
+    found, size = [], 0
+    for member in members:
+        found.append(member)
+        size += member.size
+        if len(found) > MOST_FILES:
+            raise CallError(f"{archive} has more than {MOST_FILES:,} files: unpack it yourself, and give its folder")
+        if size > most:
+            raise CallError(
+                f"{archive} holds more than {most:,} bytes in {packed:,}, which is rarely meant: unpack it yourself, "
+                "and give its folder"
+            )
+        if size > free:
+            raise CallError(
+                f"{archive} holds at least {size / 1e9:,.1f} GB, and the disk of {there} has "
+                f"{max(0, free) / 1e9:,.1f} GB to spare: make room, or train in a folder on another disk (-o)"
+            )
+    return found
 
 
 def _inner(folder: Path) -> Path:
@@ -78,8 +102,3 @@ def _write(members: list[Member], folder: Path) -> None:
         if content is not None:
             with content, file.open("wb") as out:
                 shutil.copyfileobj(content, out)
-
-
-def _free(folder: Path) -> int:
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    return shutil.disk_usage(there).free

@@ -28,7 +28,7 @@ from regard.serve.error_responses import RefusedError, add_handlers
 from regard.serve.libretranslate import add_libretranslate
 from regard.serve.limits import Limits
 from regard.serve.metrics import CONTENT_TYPE
-from regard.serve.middleware import RequestMiddleware
+from regard.serve.middleware import RequestMiddleware, bearer, has_key
 from regard.serve.openai import add_openai
 from regard.serve.pages import description, page_files
 from regard.serve.record_selection import as_json, chosen
@@ -81,11 +81,12 @@ def create_app(
         "/health/ready", summary="Whether it takes requests now: not while it stops, or too many wait",
         responses={503: {"model": schemas.Ready, "description": "not now"}},
     )  # fmt: skip
-    async def ready(response: Response) -> schemas.Ready:
+    async def ready(request: Request, response: Response) -> schemas.Ready:
         waiting, stopping = service.waiting, service.stopping or not service.alive
         status = "stopping" if stopping else "busy" if max(waiting.values()) >= limits.queue else "ready"
         response.status_code = 200 if status == "ready" else 503
-        return schemas.Ready(status=status, waiting=waiting)
+        known = has_key(limits.api_key, bearer(request.headers.get("authorization", "").encode("latin-1")))
+        return schemas.Ready(status=status, waiting=waiting if known else {})
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
     async def counters() -> Response:
@@ -186,14 +187,14 @@ def create_app(
     )  # fmt: skip
     async def stream_tokens(body: schemas.Stream) -> Response:
         events = await begun(service.stream(body.model, body.text, body.prefix, body.decoding()))
-        return StreamingResponse(_events(events), media_type="text/event-stream")
+        return StreamingResponse(_events(events, service), media_type="text/event-stream")
 
     add_openai(app, service)
     add_libretranslate(app, service)
     trained = {name: run.folder for name, run in runs.items() if not is_export(run.folder)}
     add_run_pages(app, RunFolders(trained, folders), is_first=not runs)
     _add_pages(app)
-    add_handlers(app)
+    add_handlers(app, service.sentence)
     if limits.hosts is not None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=_in_header(limits.hosts), www_redirect=False)
     known = {route.path for route in app.routes}  # type: ignore
@@ -208,7 +209,7 @@ def _in_header(hosts: Iterable[str]) -> list[str]:
     return [f"[{host}]" if ":" in host else host for host in hosts]
 
 
-async def _events(events: AsyncIterator[Any]) -> AsyncIterator[str]:
+async def _events(events: AsyncIterator[Any], service: Service) -> AsyncIterator[str]:
     """Server-sent events. JSON has no line breaks in it, so one `data` line is enough."""
 
     def event(name: str, data: Mapping[str, Any]) -> str:
@@ -221,7 +222,7 @@ async def _events(events: AsyncIterator[Any]) -> AsyncIterator[str]:
             else:
                 yield event("token", {"token": one[0], "text": one[1]})
     except (CallError, RefusedError) as error:
-        yield event("error", {"error": str(error), "field": None})
+        yield event("error", {"error": service.sentence(error), "field": None})
     except Exception:
         log.exception("a stream failed")
         yield event("error", {"error": "the model failed", "field": None})

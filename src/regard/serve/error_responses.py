@@ -1,6 +1,7 @@
 """Every error in one form: a sentence, and the field it is about."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -54,8 +55,8 @@ class Ascii(JSONResponse):
         return json.dumps(content, ensure_ascii=True, allow_nan=False).encode()
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Every error in one form: a sentence, and the field it is about."""
+def add_handlers(app: FastAPI, sentence: Callable[[Exception], str]) -> None:
+    """Every error in one form: a sentence, and the field it is about. `sentence` has no paths of this machine in it."""
 
     @app.exception_handler(RefusedError)
     async def refused(request: Request, error: RefusedError) -> Response:
@@ -63,7 +64,7 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(CallError)
     async def wrong(request: Request, error: CallError) -> Response:
-        return answer(RefusedError(422, str(error)), request.url.path)
+        return answer(RefusedError(422, sentence(error)), request.url.path)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -77,7 +78,7 @@ def add_handlers(app: FastAPI) -> None:
             told = first.get("ctx", {}).get("error", "broken")
             return answer(RefusedError(400, f"the body is not JSON: {told}"), path)
         place = [str(part) for part in first["loc"] if part != "body"]
-        sentence = first["msg"].removeprefix("Value error, ")
+        wrong = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            sentence = f"there is no such field{nearest(place[-1], FIELDS.get(path, ()))}"
-        return answer(RefusedError(422, sentence, ".".join(place)[:100] or None), path)
+            wrong = f"there is no such field{nearest(place[-1], FIELDS.get(path, ()))}"
+        return answer(RefusedError(422, wrong, ".".join(place)[:100] or None), path)

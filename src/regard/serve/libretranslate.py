@@ -43,7 +43,9 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
     pairs = {name: _languages(name) for name, run in service.runs.items() if _translates(run)}
 
     @app.get("/languages", summary="What can be translated, in LibreTranslate's form")
-    async def languages() -> list[dict[str, Any]]:
+    async def languages(request: Request, api_key: str = "") -> list[dict[str, Any]]:
+        form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))  # libretranslatepy sends one with GET
+        _require_key(service, request, api_key or form.get("api_key", ""))
         sources = sorted({source for source, _ in pairs.values()})
         return [
             {"code": code, "name": code, "targets": sorted(to for source, to in pairs.values() if source == code)}
@@ -58,9 +60,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
     )  # fmt: skip
     async def translate(request: Request) -> dict[str, Any]:
         body = await _asked(request)
-        if service.limits.api_key is not None:
-            header = request.headers.get("authorization", "").encode("latin-1")
-            require_key(service.limits.api_key, bearer(header) or body.api_key.encode())
+        _require_key(service, request, body.api_key)
         found = [
             name for name, (source, target) in pairs.items()
             if target == body.target and (source == body.source or ANY in (source, body.source))
@@ -78,6 +78,12 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
         one_text = isinstance(body.q, str)
         tree: dict[str, Any] = {"translatedText": best[0] if one_text else best}
         return tree | ({"alternatives": others[0] if one_text else others} if body.alternatives else {})
+
+
+def _require_key(service: Service, request: Request, given: str) -> None:
+    """The service's key, if it has one: in the header, or as the client of LibreTranslate sends it."""
+    header = request.headers.get("authorization", "").encode("latin-1")
+    require_key(service.limits.api_key, bearer(header) or given.encode())
 
 
 async def _asked(request: Request) -> Translate:

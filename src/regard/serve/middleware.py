@@ -22,7 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 log = logging.getLogger("regard.serve")
 DRAINED = 1 << 25  # bytes read and dropped of a body that is too large, so that its sender gets to read the answer
-KEYED = ("/metrics",)  # /translate has its key in the body as well
+KEYED = ("/metrics",)  # /translate and /languages take the key in other places, too
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "media-src blob:; "
@@ -86,9 +86,9 @@ class RequestMiddleware:
     def _require_key(self, scope: Scope) -> None:
         """The key, where one is asked for."""
         headers = dict(scope["headers"])
-        key, path = self._limits.api_key, scope["path"]
-        if key is not None and (path.startswith(("/api/", "/v1/")) or path in KEYED):
-            require_key(key, bearer(headers.get(b"authorization", b"")))
+        path = scope["path"]
+        if path.startswith(("/api/", "/v1/")) or path in KEYED:
+            require_key(self._limits.api_key, bearer(headers.get(b"authorization", b"")))
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         limit = self._arriving.limit(scope["path"])
@@ -111,8 +111,13 @@ def bearer(header: bytes) -> bytes:
     return given.strip() if kind.lower() == b"bearer" else b""
 
 
-def require_key(key: str, given: bytes) -> None:
-    if not hmac.compare_digest(given, key.encode()):
+def has_key(key: str | None, given: bytes) -> bool:
+    """Whether the key was sent, or none is needed."""
+    return key is None or hmac.compare_digest(given, key.encode())
+
+
+def require_key(key: str | None, given: bytes) -> None:
+    if not has_key(key, given):
         raise RefusedError(
             401, "this service asks for its key: send the header 'Authorization: Bearer KEY'",
             **{"www-authenticate": "Bearer"},

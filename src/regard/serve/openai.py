@@ -98,7 +98,7 @@ async def _written(
         if len(prompts) > 1 or body.n > 1:
             raise RefusedError(422, "one text is streamed at a time: send one prompt, and n=1", "stream")
         events = await begun(service.stream(body.model, prompts[0], "", decoding))
-        return StreamingResponse(_chunks(events, decoding, form), media_type="text/event-stream")
+        return StreamingResponse(_chunks(events, decoding, form, service), media_type="text/event-stream")
     wish = schemas.Predict.model_validate({"inputs": prompts, "model": body.model, **decoding})
     found = await service.ask(service.questions.predict(wish))
     texts = [one["text"] for prediction in found for one in prediction["n_best"]]
@@ -108,7 +108,9 @@ async def _written(
     return JSONResponse(form.answer(texts, finished, usage=usage))
 
 
-async def _chunks(events: AsyncIterator[Any], decoding: dict[str, Any], form: _Form) -> AsyncIterator[str]:
+async def _chunks(
+    events: AsyncIterator[Any], decoding: dict[str, Any], form: _Form, service: Service
+) -> AsyncIterator[str]:
     try:
         async for one in events:
             if isinstance(one, Prediction):
@@ -117,7 +119,7 @@ async def _chunks(events: AsyncIterator[Any], decoding: dict[str, Any], form: _F
                 tree = form.answer([one[0]], [None])
             yield f"data: {json.dumps(tree)}\n\n"
     except (CallError, RefusedError) as error:
-        yield f"data: {json.dumps(openai_error(str(error), None, 422))}\n\n"
+        yield f"data: {json.dumps(openai_error(service.sentence(error), None, 422))}\n\n"
     yield "data: [DONE]\n\n"
 
 

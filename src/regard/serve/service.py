@@ -1,11 +1,13 @@
 """What all paths share: the models and their workers, and how they are asked."""
 
 import asyncio
+import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.arriving import at_once
@@ -39,6 +41,8 @@ class Service:
             for name in (*runs, DRAWING)
         }  # fmt: skip
         self.stopping, self.began = False, time.time()
+        places = {place: name for name, run in runs.items() for place in _places(run)}
+        self._places = sorted(((place, name) for place, name in places.items()), key=lambda one: -len(one[0]))
 
     def start(self) -> None:
         for worker in self._workers.values():
@@ -50,6 +54,13 @@ class Service:
         for worker in self._workers.values():
             worker.stop()
         self._uploads.close()
+
+    def sentence(self, error: Exception) -> str:
+        """What an error says, without the paths of this machine, which are nobody's business."""
+        told = self._uploads.without_paths(str(error))
+        for place, name in self._places:
+            told = told.replace(place, name)
+        return told
 
     @property
     def alive(self) -> bool:
@@ -117,6 +128,14 @@ class Service:
     def _too_slow(self) -> RefusedError:
         sentence = f"no answer within {self.limits.timeout:g} seconds: send fewer or shorter inputs, or try again"
         return RefusedError(504, sentence)
+
+
+def _places(run: "AnyRun") -> Iterator[str]:
+    """The folder of a run and of its data, as errors may name them."""
+    data = run.recipe.model_dump().get("data", {})
+    named = [Path(value).parent for value in data.values() if isinstance(value, str) and os.sep in value]
+    for place in (run.folder, *named):
+        yield from (str(one) for one in (place, place.absolute(), place.resolve()) if len(one.parts) > 1)
 
 
 async def begun(events: AsyncGenerator[T, None]) -> AsyncIterator[T]:

@@ -8,6 +8,7 @@ those given out and is no part of any path.
 import csv
 import hashlib
 import io
+import re
 import secrets
 import threading
 import time
@@ -70,6 +71,10 @@ class Uploads:
                 f"(it is good for {KEPT / 60:.0f} minutes)"
             )
         return found.path
+
+    def without_paths(self, sentence: str) -> str:
+        """With words in place of the path of a file that was sent."""
+        return re.sub(re.escape(self._folder.name) + r"[\w./-]*", "the file that was sent", sentence)
 
     def close(self) -> None:
         self._folder.cleanup()
