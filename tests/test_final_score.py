@@ -4,13 +4,15 @@ from collections import Counter
 from itertools import pairwise
 from math import log2
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
 from command_line import regard as command
-from regard import api, jobs
+from recipe_runs import small_corpora
+from regard import api, config, jobs
 from regard.data.files import PairSource
 from regard.data.prepare import Steps
 from regard.data.settings import Testing
@@ -240,3 +242,21 @@ def test_data_that_is_not_divided_says_why(rows: int, share: dict[str, Any], wor
     run = api.train(data, output=tmp_path / "run", time_limit=2, training=SMALL, **options)
     assert words in run.closing_words().splitlines()[-1]
     assert words in (tmp_path / "run" / "README.md").read_text(encoding="utf-8").replace("No test", "no test")
+
+
+@pytest.mark.parametrize(("recipe", "settings", "baseline"), [
+    ("encode-transformer", {"data.train": "examples/pairs.tsv", "data.test_share": 0.2}, "TF-IDF"),
+    ("shapes-match", {}, "chance"),
+])  # fmt: skip
+def test_recipes_are_scored_if_they_ask_for_it(recipe: str, settings: dict[str, Any], baseline: str) -> None:
+    """Of jobs that no data leads to by itself: those are trained in test_auto.py."""
+    made = config.read(recipe, [f"{name}={value}" for name, value in settings.items()])
+    with small_corpora(), TemporaryDirectory() as cache:
+        job = jobs.make(made)
+        job.prepare(Path(cache))
+        bound = job.bound(job.build().eval())
+        found = bound.final_score(5.0)
+        assert found is not None
+        assert [*found.baselines] == [baseline]
+        assert bound.evaluate().values[found.metric] == pytest.approx(found.value, abs=1e-6)
+        assert bound.evaluate().notes["data"].startswith("test data, ")

@@ -115,6 +115,15 @@ class Input(ABC):
         """Whether there is test data apart from the validation data."""
         return self.has_test_data
 
+    @property
+    def test_name(self) -> str:
+        """Which data `test` gives."""
+        data = self.data
+        if "test" in places(data):
+            return f"test data, {places(data)['test']}"
+        share = f"data.test_share={data.test_share:g}" if hasattr(data, "test_share") else "data.split"
+        return f"test data, held out of {data.train} by {share}"
+
     def no_test_data(self) -> CallError:
         return CallError("the recipe has no test data: give data.test=FILE, or train with data.test_share=0.1")
 

@@ -70,6 +70,14 @@ def _same(texts: Sequence[str]) -> list[list[int]]:
     return [places[text] for text in texts]
 
 
+def places_of(texts: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The places of the captions that are right for each picture, among all captions one after the other."""
+    places: dict[str, list[int]] = {}  # captions that say the same
+    for place, text in enumerate(text for some in texts for text in some):
+        places.setdefault(text, []).append(place)
+    return [[place for text in dict.fromkeys(some) for place in places[text]] for some in texts]
+
+
 def recall(ranks: Float[np.ndarray, " N"], at: int) -> float:
     """In percent."""
     return 100 * float((ranks <= at).mean()) if len(ranks) else 0.0
@@ -97,15 +105,12 @@ def retrieval_both_ways(
     `texts`: the captions of each picture, in the order of their vectors. What is said of two pictures in the same words
     is right for both.
     """
-    places: dict[str, list[int]] = {}  # captions that say the same
-    owners: dict[str, list[int]] = {}  # pictures of which it is said
+    owners: dict[str, list[int]] = {}  # pictures of which a caption is said
     said = [text for some in texts for text in some]
-    for place, text in enumerate(said):
-        places.setdefault(text, []).append(place)
     for number, some in enumerate(texts):
         for text in dict.fromkeys(some):
             owners.setdefault(text, []).append(number)
-    of_picture = [[place for text in dict.fromkeys(some) for place in places[text]] for some in texts]
+    of_picture = places_of(texts)
     ways = {
         "image_to_text": (images, captions, of_picture),
         "text_to_image": (captions, images, [owners[text] for text in said]),

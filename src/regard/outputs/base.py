@@ -292,7 +292,8 @@ class Output(ABC, Generic[R, I, M]):
         """Scores on the test data."""
         examples, skipped = self.test()
         scores = self.test_scores(model, examples, alignments)
-        return replace(scores, notes=scores.notes | {"skipped": skipped}) if skipped else scores
+        notes = {"data": self.input.test_name} | ({"skipped": skipped} if skipped else {})
+        return replace(scores, notes=scores.notes | notes)
 
     def test(self) -> tuple[Any, str]:
         """The test data, and a note on what of it could not be used."""

@@ -45,6 +45,12 @@ class FinalScore:
         choose = max if self.higher_is_better else min
         return choose(self.baselines, key=self.baselines.__getitem__, default="")
 
+    @property
+    def not_beaten(self) -> list[str]:
+        """The names of the baselines that are as good as the model, or better."""
+        sign = 1 if self.higher_is_better else -1
+        return [name for name, value in self.baselines.items() if sign * self.value <= sign * value]
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -60,7 +66,7 @@ class FinalScore:
         verdicts = {
             "better": f": the model is better than its best simple baseline, {self.best}",
             "unclear": f": the model is not clearly better than {self.best}; the difference may be chance",
-            "worse": f": the model is not better than {self.best}",
+            "worse": f": the model is not better than {' and '.join(self.not_beaten)}",
         }
         return said + (f"; baselines: {listed}" if listed else "") + verdicts.get(self.verdict, "")
 

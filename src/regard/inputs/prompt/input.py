@@ -98,6 +98,10 @@ class PromptInput(TokenizedInput):
     def has_test_part(self) -> bool:
         return self.data.test is not None or self.data.test_share > 0
 
+    @property
+    def test_name(self) -> str:
+        return super().test_name if self.has_test_part else "validation data: there is no test data"
+
     def test(self) -> tuple[TextStore, str]:
         """The test text, or the validation text if there is none."""
         data = self.data

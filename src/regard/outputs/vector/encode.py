@@ -94,7 +94,7 @@ class VectorOutput(VectorTraining):
     def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, Float[np.ndarray, "N N"]]:
         """Words that both have, by TF-IDF."""
         texts = [[text] for one in examples for text in (one.input, one.texts[0])]
-        vectors = tfidf(texts, []) if has_tfidf() else None
+        vectors = tfidf(texts, texts[:1]) if has_tfidf() else None
         return {} if vectors is None else {"TF-IDF": (vectors[0][::2] @ vectors[0][1::2].T).toarray()}
 
     def tally(self, answers: Float[np.ndarray, "N N"], examples: Sequence[Example]) -> Tally:

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from torch import nn
 
 from regard.data.examples import Example
 from regard.inputs.media_store import MediaExamples
 from regard.look.axis import whole
 from regard.look.case import Case
-from regard.metrics.retrieval import BothWays, retrieval_both_ways
+from regard.metrics.retrieval import BothWays, places_of, ranks, retrieval_both_ways
 from regard.models.two_towers import TwoTowers
 from regard.outputs.base import Told
 from regard.outputs.looking import LookOptions
-from regard.outputs.result import Candidate, Prediction, Scores
+from regard.outputs.result import Candidate, Measure, Prediction, Scores, Tally
 from regard.outputs.vector.matching import Matching
 from regard.outputs.vector.two_towers import TwoTowersOutput
 
@@ -85,6 +86,22 @@ class Match(TwoTowersOutput):
             }
         percent = [name for name in values if "_at_" in name or name in ("zero_shot_accuracy", "zero_shot_by_chance")]
         return Scores(values, {}, {"recall, in percent": found.rows}, percent=percent)
+
+    def measure(self) -> Measure:
+        return Measure("image_to_text_at_1", of_hits=True)
+
+    def answers(self, model: TwoTowers, examples: Sequence[Example]) -> Float[np.ndarray, "N M"]:
+        """How well each picture and each caption fit."""
+        texts = [text for example in examples for text in example.texts]
+        return self.similarity(model, [example.input for example in examples], texts).numpy()
+
+    def baselines(self, train: Any, examples: Sequence[Example]) -> dict[str, Float[np.ndarray, "N M"]]:
+        captions = sum(len(example.texts) for example in examples)
+        return {"chance": np.random.default_rng(0).random((len(examples), captions))}
+
+    def tally(self, answers: Float[np.ndarray, "N M"], examples: Sequence[Example]) -> Tally:
+        places = places_of([example.texts for example in examples])
+        return Tally.of_hits(ranks(answers, np.eye(answers.shape[1]), places) == 1)
 
     def _told_apart(self, model: TwoTowers, examples: Sequence[Example]) -> BothWays:
         images = self.image_vectors(model, [example.input for example in examples])
