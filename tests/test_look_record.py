@@ -157,7 +157,7 @@ def test_grids_and_times_travel_along(tmp_path):
 
 
 def test_files_that_are_no_records_are_told_apart(tmp_path):
-    with pytest.raises(CallError, match="is not there"):
+    with pytest.raises(CallError, match="no such file"):
         look.load(tmp_path / "nowhere.npz")
     (tmp_path / "text.npz").write_text("hello")
     np.savez(tmp_path / "other.npz", a=np.eye(2))

@@ -228,7 +228,7 @@ def test_alignment_error_against_a_gold_file(run, tmp_path):
 
 
 def test_loading_what_is_no_run_is_a_clear_error(tmp_path, run):
-    with pytest.raises(CallError, match="is not there"):
+    with pytest.raises(CallError, match="no such run: .*nowhere"):
         regard.load(tmp_path / "nowhere")
     with pytest.raises(CallError, match="not a run"):
         regard.load(tmp_path)
@@ -261,7 +261,7 @@ def test_predict_on_the_command_line_agrees_with_python(run, tmp_path):
     assert [line.split("\t")[1] for line in again.stdout.splitlines()] == expected
     forgotten = cli("predict", run.folder, "one red cat", "beam=1")
     assert forgotten.returncode == 2
-    assert "'beam=1' is a setting: write decoding.beam=1" in forgotten.stderr
+    assert "'beam=1' looks like a setting: write decoding.beam=1" in forgotten.stderr
     assert len(cli("predict", run.folder, "one red cat", "cat=2").stdout.splitlines()) == 2  # no setting: a text
     piped = cli("predict", run.folder, "decoding.beam=1", "--json", input="one red cat\n")
     document = json.loads(piped.stdout)

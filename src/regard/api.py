@@ -27,7 +27,7 @@ from regard import config, jobs
 from regard.arriving import Answers, Take
 from regard.attention import HeadMask
 from regard.data.examples import Example
-from regard.errors import CallError
+from regard.errors import CallError, no_run
 from regard.files.foreign import reading
 from regard.job import Job
 from regard.layers import large_pages, quantized
@@ -107,7 +107,7 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
     if is_export(folder):
         raise CallError(f"{folder} is an export, for predict, look and serve; all else needs the run itself")
     if not (folder / CONFIG).is_file():
-        raise CallError(f"{folder} {'has no config.yaml: it is not a run' if folder.exists() else 'is not there'}")
+        raise CallError(no_run(folder))
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
     job = jobs.make(recipe)
     with reading(folder):
@@ -126,11 +126,13 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
     return Run(folder, recipe, job.bound(model))
 
 
-def check(recipe: str | Path, overrides: Overrides = ()) -> Any:
-    """Look the data of a recipe over: what is wrong, where, how often, and what happens to it."""
-    settings = config.read(recipe, overrides)
-    with TemporaryDirectory(prefix="regard-check-") as cache:
-        return jobs.make(settings).check(Path(cache))
+def check(recipe: Any, overrides: Overrides = ()) -> Any:
+    """Check the data of a recipe, or data: what is wrong, where, how often, and what happens to it."""
+    from regard.train_request import read_recipe
+
+    with TemporaryDirectory(prefix="regard-check-") as folder:
+        settings = read_recipe(recipe, overrides, Path(folder))
+        return jobs.make(settings).check(Path(folder) / "cache")
 
 
 def _are_overrides(given: Any) -> bool:

@@ -33,7 +33,7 @@ from regard.commands.options import (
     with_limits,
 )
 from regard.commands.quick_torch import quick_torch
-from regard.errors import RegardError
+from regard.errors import CallError, RegardError
 from regard.native.waiting import wait_briefly
 
 LONG_WORK = ("demo", "train", "evaluate", "predict", "compare", "verify")  # with large tensors, up to the process's end
@@ -81,7 +81,7 @@ def recipes(as_json: bool, schema: bool) -> None:
 @overrides_argument
 @json_option
 def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Look the data of a recipe over before training."""
+    """Check data, or the data of a recipe, before training."""
     from regard import api
     from regard.data.check_table import check_table
 
@@ -173,6 +173,8 @@ def evaluate(
 
     if output is not None:
         require_page(output)
+    if (file := next((word for word in overrides if "=" not in word and Path(word).exists()), None)) is not None:
+        raise CallError(f"{file} is a file: to score the model on it, write data.test={file}")
     scores = api.load(run, quantize=quantize).evaluate(overrides, alignments=alignments)
     if output is not None:
         write_page(scores, f"{run.name}: scores", output)

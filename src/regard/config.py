@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from regard.errors import CallError, meant, nearest
+from regard.errors import CallError, meant, nearest, no_run
 from regard.jobs import JOBS, make, recipe_class
 from regard.outputs.text import generate_settings as language_model
 from regard.recipe_mistakes import validated, without
@@ -283,9 +283,7 @@ def _with_model_of_start(tree: Tree) -> Tree:
     if not isinstance(run, str) or tree.get("model") is not None:
         return tree
     if not (Path(run) / "config.yaml").is_file():
-        raise CallError(
-            f"start={run}: {'has no config.yaml: it is not a run' if Path(run).exists() else 'is not there'}"
-        )
+        raise CallError(f"start={run}: {no_run(run)}")
     kept = load_yaml(Path(run) / "config.yaml")
     return {**tree, "model": kept["model"]} if kept.get("job") == tree.get("job") and "model" in kept else tree
 

@@ -4,6 +4,7 @@ import difflib
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from regard.synonyms import synonyms
 
@@ -35,6 +36,20 @@ def missing_package(name: str | None) -> str | None:
 def pip_install(*words: str) -> str:
     """Return the command that installs these words for the interpreter that runs, and for no other one."""
     return shlex.join([sys.executable or "python", "-m", "pip", "install", *words])
+
+
+def no_run(folder: str | Path) -> str:
+    """Say why a folder is no run, and which runs there are beside it, in it or in runs/."""
+    place = Path(folder)
+    what = f"{folder} is not a run: it has no config.yaml" if place.exists() else f"no such run: {folder}"
+    for around in (place, place.parent, Path("runs")):
+        runs = sorted(file.parent.name for file in around.glob("*/config.yaml")) if around.is_dir() else []
+        if (close := meant(place.name, runs)) is not None:
+            return f"{what}; did you mean {around / close}?"
+        if runs:
+            more = f" and {len(runs) - MOST} more" if len(runs) > MOST else ""
+            return f"{what}. Runs in {around}/: {', '.join(runs[:MOST])}{more}"
+    return f"{what}. There are no runs here yet: regard train DATA makes one"
 
 
 MOST = 12  # names that an error lists

@@ -19,7 +19,7 @@ from torch import nn
 
 from regard import config
 from regard.data.tokenizer import Tokenizer
-from regard.errors import CallError, RegardError
+from regard.errors import CallError, RegardError, no_run
 from regard.files import atomic
 from regard.job import Job
 from regard.settings.recipe import Recipe
@@ -77,7 +77,7 @@ def _goes_on(folder: Path) -> bool:
 def _recipe_of(run: Path) -> Recipe:
     file = run / "config.yaml"
     if not file.is_file():
-        raise CallError(f"start={run}: {'has no config.yaml: it is not a run' if run.exists() else 'is not there'}")
+        raise CallError(f"start={run}: {no_run(run)}")
     return config.build(config.load_yaml(file), str(file))
 
 

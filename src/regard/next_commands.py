@@ -7,11 +7,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from regard.job import Job
 from regard.outputs.final_score import FEW
+from regard.report.run_files import CHECK, RunFiles
 from regard.training.limits import why_ended
 from regard.training.progress import duration
 
@@ -33,7 +35,8 @@ def next_commands(job: Job, folder: Path, summary: dict[str, Any]) -> list[str]:
         commands.append(f"regard evaluate {run}")
     if summary["attends"] and word is None:
         commands.append(f"regard look {run} --training")
-    return [*commands, f"regard serve {run}"][:MOST]
+    serve = [f"regard serve {run}"] if find_spec("fastapi") and find_spec("uvicorn") else []
+    return [*commands, *serve][:MOST]
 
 
 def program() -> str:
@@ -61,7 +64,15 @@ def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
     commands = as_typed(next_commands(job, folder, summary))
     test = summary.get("test")
     last = "" if not test else f"\n{test['words']}"
-    return f"{took}, ended by {ended}; {score}{at}; the run is {folder}\nnext:{commands}{last}"
+    return f"{took}, ended by {ended}; {score}{at}; the run is {folder}{_warnings(folder)}\nnext:{commands}{last}"
+
+
+def _warnings(folder: Path) -> str:
+    """What the check of the data warned of before training: the score must be read with it."""
+    findings = RunFiles(folder).check.get("findings", [])
+    found = [f"{one['what']}; {one['advice']}" for one in findings if one["severity"] == "warning"]
+    more = [f"and {len(found) - MOST} more warnings: {folder / CHECK}"] if len(found) > MOST else []
+    return "".join(f"\nwarning: {line}" for line in [*found[:MOST], *more])
 
 
 def advice(job: Job, verdict: str, stopped_by: str) -> str:

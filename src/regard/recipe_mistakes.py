@@ -82,7 +82,9 @@ def _suggestion(kind: type[Settings], tree: Tree, path: Path_) -> str:
             return f"; did you mean {(last if [*here, last] == name.split('.') else name)!r}?"
     if meant(path[-1], known) is None:
         for section in filter(lambda name: _has_section(kind, [name]), kind.model_fields):
-            if (found := meant(path[-1], _fields(kind, tree, (section,)))) is not None:
+            fields = _fields(kind, tree, (section,))
+            found = path[-1] if path[-1] in fields else None if here else meant(path[-1], fields)
+            if found is not None:
                 return f"; did you mean '{section}.{found}'?"
     return nearest(path[-1], known)
 

@@ -70,6 +70,13 @@ def requested(
     return recipe, deadline
 
 
+def read_recipe(recipe: Any, overrides: Any, folder: Path) -> Recipe:
+    """Read a recipe; of data, decide on one, with what it needs in `folder`."""
+    if is_data(recipe):
+        recipe = begin(recipe, folder, overrides=overrides, tell=_report)
+    return recipe if isinstance(recipe, Recipe) else config.read(recipe, overrides)
+
+
 def _with_labels(recipe: Any, data: Any, sections: dict[str, Any]) -> tuple[Any, Any]:
     """As scikit-learn has it: X are the inputs, y are their labels."""
     inputs, labels = sections.pop("X", None), sections.pop("y", None)

@@ -19,6 +19,7 @@ import yaml
 from rich.table import Table
 
 from regard import api, config, jobs
+from regard.auto.begin import begin, is_data
 from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.report.charts import Line, line_chart
@@ -114,6 +115,10 @@ def grid(vary: tuple[str, ...]) -> list[Variant]:
 def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path) -> Comparison:
     """Read every variant first, so that a mistake in the last one is found before the first is trained."""
     try:
+        if is_data(recipe):
+            if not vary:
+                raise CallError(f"say what to compare on {recipe}: --vary model.width=64,128")
+            recipe = str(begin(recipe, output / "recipe", overrides=overrides, tell=_report))
         read = _read(recipe, overrides, vary)
     except CallError as error:
         if not (lists := [text for text in overrides if "," in text]):
@@ -129,6 +134,10 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
     comparison = Comparison(recipe, rows, output / "compare.html", shared_by([settings for _, settings in read]))
     atomic.write_text(comparison.page, _page(comparison))
     return comparison
+
+
+def _report(message: str) -> None:
+    print(f"regard: {message}", file=sys.stderr)
 
 
 def require_test_data(settings: Recipe) -> None:

@@ -1,6 +1,7 @@
 """`regard cost RECIPE`: what a recipe or a published model costs, before it is built."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from regard import config, jobs
 from regard.cost.estimate import Cost
@@ -8,6 +9,7 @@ from regard.cost.hardware import find as find_hardware
 from regard.cost.passes import model_cost
 from regard.cost.published import PUBLISHED, published_cost
 from regard.errors import CallError, nearest
+from regard.train_request import read_recipe
 
 
 def cost(
@@ -21,13 +23,14 @@ def cost(
     utilization: float | None = None,
 ) -> Cost:
     """A published name, a packaged recipe or a YAML file. Nothing is allocated: the model lives on the meta device."""
-    if recipe not in PUBLISHED and recipe not in config.packaged() and not Path(recipe).is_file():
+    if recipe not in PUBLISHED and recipe not in config.packaged() and not Path(recipe).exists():
         raise CallError(
             f"{recipe!r} is no recipe, file or published model{nearest(recipe, [*PUBLISHED, *config.packaged()])}"
         )
     if recipe in PUBLISHED and overrides:
         raise CallError(f"{recipe} is a published model, which has no settings to override: {' '.join(overrides)}")
-    settings = None if recipe in PUBLISHED else config.read(recipe, overrides)
+    with TemporaryDirectory(prefix="regard-cost-") as folder:
+        settings = None if recipe in PUBLISHED else read_recipe(recipe, overrides, Path(folder))
     machine = find_hardware(hardware)
     if settings is None:
         return published_cost(

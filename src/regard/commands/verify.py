@@ -4,9 +4,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from regard import api, config
+from regard import api
+from regard.auto.begin import is_data
 from regard.commands.compare import require_test_data
 from regard.errors import CallError, nearest
+from regard.train_request import read_recipe
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,12 @@ class Verdict:
 
 def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> Verdict:
     """Train (or go on with) the recipe in `output`, evaluate it, and compare."""
-    settings = config.read(recipe, overrides)
+    if is_data(recipe) and not any(text.startswith("expected.") for text in overrides):
+        raise CallError(f"{recipe} is data, without a score to verify; give expected.metric= and expected.score=")
+    settings = read_recipe(recipe, overrides, output)
     promise = settings.expected
     if promise is None:
-        raise CallError(f"{recipe} carries no expected score to verify; give expected.metric= and expected.score=")
+        raise CallError(f"{recipe} has no expected score to verify; give expected.metric= and expected.score=")
     require_test_data(settings)
     scores = api.train(settings, output=output).evaluate().values
     if promise.metric not in scores:

@@ -24,6 +24,9 @@ MANY_UNKNOWN = 0.02  # of all tokens of a side
 ODD_RATIO = 4.0  # two sides are suspicious if one is so many times longer than is usual in these data ...
 ODD_LENGTH = 10  # ... and has at least so many tokens; short ones vary
 
+FEWEST_ROWS = 20  # below this, nothing is concluded from how often a target occurs
+FEW_TARGETS = 0.05  # of the rows: if there are no more different targets, they are labels
+
 _ADVICE = {
     "encoding": "convert the file to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or whatever it is written in)",
     "unreadable": "look at these; they are skipped",
@@ -34,6 +37,11 @@ _ADVICE = {
     "not found": "bring what is missing, or correct these lines; they are skipped",
     "unpaired": "find the missing or extra line; from there on, every pair is wrong",
 }
+
+
+def are_labels(rows: int, different: int) -> bool:
+    """Whether so few different targets in so many rows are labels, and no texts to be written."""
+    return rows >= FEWEST_ROWS and different <= max(2, FEW_TARGETS * rows)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def load(path: str | Path) -> AttentionRecord:
                 raise RegardError(f"{path} was written by another version of regard")
             return _restore(tree, lambda number: arrays[f"weights{number}"])
     except FileNotFoundError:
-        raise CallError(f"{path} is not there") from None
+        raise CallError(f"no such file: {path}") from None
     except CallError as error:
         raise RegardError(f"{path} is damaged: {error}") from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, *PACKED) as error:

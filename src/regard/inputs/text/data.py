@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.check import DataCheck
+from regard.data.check import DataCheck, are_labels
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.files import PairSource
@@ -92,6 +92,11 @@ class TextData(TokenizedInput):
             nothing = "in which the tokenizer finds nothing to read"
             found.at("warning", role, np.flatnonzero(source <= 1), nothing, advice)
             if texts:
+                different = len(np.unique(store.hashes[:, 1]))
+                if role == "train" and are_labels(len(store), different):
+                    what = f"{len(store):,} pairs with {different} different targets: these look like labels"
+                    advice = f"`regard train {data.train}` makes a classifier"
+                    found.add("warning", role, what, advice, count=len(store))
                 advice = "look whether these are translations of each other"
                 found.unequal(role, source, target, "with one side more than 4 times longer than usual", advice)
                 same = np.flatnonzero(store.hashes[:, 0] == store.hashes[:, 1])

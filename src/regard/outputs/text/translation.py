@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from regard.corpora.pair import Pair
+from regard.data.check import are_labels
 from regard.data.examples import Example, Examples
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError
@@ -62,6 +63,10 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         found = text_scores([one.input for one in examples], said, [one.texts[0] for one in examples])
         details = {"bleu by source length": found.by_length}
         scores = Scores(found.values, {"signature": found.signature}, details, percent=found.percent)
+        different = len({one.texts[0] for one in examples})
+        if are_labels(len(examples), different):
+            labels = f"{different} different targets in {len(examples):,} test pairs: these look like labels"
+            scores.notes["targets"] = f"{labels}, which a translator is not scored by; look at data.source, data.target"
         gold = gold_of_test(self.recipe.data, examples)
         if alignments and not gold:
             raise CallError("there are no gold alignments of the test pairs: give data.alignments=FILE")
