@@ -76,6 +76,14 @@ NO_RUN = [
     Mistake("train languages data.target=y", ("did you mean 'label'",)),
     Mistake("train translate-transformer data.label=y", ("did you mean 'target'",)),
     Mistake("train translate-transformer width", ("not of the form key=value",)),
+    # data where a recipe may stand, runs that are not there
+    Mistake("check nosuch.tsv", ("no such file or folder: nosuch.tsv",)),
+    Mistake("verify movies.csv", ("is data, without a score to verify", "expected.metric=")),
+    Mistake("compare movies.csv", ("--vary model.width=64,128",)),
+    Mistake("cost transfomer-base", ("did you mean 'transformer-base'",)),
+    Mistake("predict hello", ("no such run: hello", "There are no runs here yet", "regard train DATA")),
+    Mistake("serve runs/x", ("no such run: runs/x",)),
+    Mistake("train translate-transformer start=runs/x", ("start=runs/x: no such run",)),
     # data and time
     Mistake("train pairs.tsv --job classification", ("--job classification", "did you mean 'classify'")),
     Mistake("train pairs.tsv --job asr", ("did you mean 'transcribe'",)),
@@ -165,6 +173,19 @@ WORDS = [
     Mistake("predict runs/movies --input sentences.txt --column review", ("--column review", "is no table")),
     Mistake("predict runs/movies --column review hello", ("give the table by --input FILE",)),
     Mistake("predict runs/movies --input tags.conll", ("has a word a line", "regard evaluate")),
+    Mistake("predict runs/pair hello", ("no such run: runs/pair", "did you mean runs/pairs")),
+    Mistake("predict runs hello", ("runs is not a run", "Runs in runs/: movies, pairs")),
+    Mistake("predict hello", ("no such run: hello. Runs in runs/: movies, pairs",)),
+    Mistake("evaluate nothere", ("Runs in runs/: movies, pairs",)),
+    Mistake("evaluate runs/pairs pairs.tsv", ("write data.test=pairs.tsv",)),
+    Mistake("evaluate runs/pairs data.tset=pairs.tsv", ("did you mean 'test'",)),
+    Mistake("evaluate runs/pairs --test pairs.tsv", ("no option --test",)),
+    Mistake("evaluate runs/movies data.test=sentences.txt", ("sentences.txt",)),
+    Mistake("export runs/pairs --to torchscript -o out", ("no export to 'torchscript'", "onnx")),
+    Mistake("look runs/pairs hello --layer 7", ("layer",)),
+    Mistake("look runs/pairs hello --head 99", ("head",)),
+    Mistake("look runs/pairs hello --method rollaut", ("did you mean 'rollout'",)),
+    Mistake("look runs/pairs hello -o x.gif", ("x.gif", ".png")),
     Mistake("look runs/pairs beem=4", ("looks like a setting", "decoding.beam=4")),
     Mistake("look runs/pairs sentences.txt", ("sentences.txt is a file", "put -- before it")),
     Mistake("look runs/pairs sentences.txt --explain inputs", ("sentences.txt is a file",)),
@@ -180,6 +201,30 @@ def test_a_word_that_is_no_text_is_not_taken_for_one(mistake: Mistake, trained: 
     assert done.returncode == mistake.code, done.stderr
     assert not [words for words in mistake.says if words not in done.stderr], done.stderr
     assert done.stdout == ""
+
+
+def test_data_may_stand_where_a_recipe_may(trained: Path) -> None:
+    before = files_in(trained)
+    found = regard("check", "pairs.tsv", "--json", cwd=trained)
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["splits"]["train"]["file"].startswith("pairs.tsv")
+    assert json.loads(regard("cost", "pairs.tsv", "--json", cwd=trained).stdout)["parameters"] > 0
+    assert package.check(str(trained / "pairs.tsv")).splits["train"].pairs > 30
+    assert files_in(trained) == before
+
+
+def test_a_translator_of_labels_is_warned_of_and_the_end_repeats_it(trained: Path) -> None:
+    words = ["data.train=movies.csv", "data.source=review", "data.target=sentiment", "model.width=16", "model.heads=2"]
+    options = ["--max-steps", 2, "-o", "runs/labels"]
+    done = regard("train", "translate-transformer", *words, *options, cwd=trained)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("2 different targets: these look like labels") == 1 + 1
+    last = done.stderr[done.stderr.index("ended by") :]
+    assert "warning: 78 pairs with 2 different targets" in last
+    assert "`regard train movies.csv` makes a classifier" in last
+    scores = regard("evaluate", "runs/labels", "data.test=movies.csv", "--json", cwd=trained)
+    assert "2 different targets in 80 test pairs" in json.loads(scores.stdout)["targets"]
+    shutil.rmtree(trained / "runs/labels")
 
 
 def test_nothing_is_no_input(trained: Path) -> None:

@@ -228,7 +228,7 @@ def test_alignment_error_against_a_gold_file(run, tmp_path):
 
 
 def test_loading_what_is_no_run_is_a_clear_error(tmp_path, run):
-    with pytest.raises(CallError, match="no such run: .*nowhere"):
+    with pytest.raises(CallError, match=r"no such run: .*nowhere"):
         regard.load(tmp_path / "nowhere")
     with pytest.raises(CallError, match="not a run"):
         regard.load(tmp_path)

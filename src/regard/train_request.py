@@ -145,8 +145,8 @@ def run_begun(folder: Path, *, overwrite: bool = False, needs: Sequence[Any] = (
         begun = True
     except RegardError:
         begun = (folder / CONFIG).exists()
-        if not begun and folder.is_dir():
-            for path in {*folder.iterdir()} - (before or set()):
+        if not begun:
+            for path in {*folder.iterdir()} - (before or set()) if folder.is_dir() else ():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             for place in [*([folder] if before is None else []), *parents]:
                 if place.is_dir() and not any(place.iterdir()):
