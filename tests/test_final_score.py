@@ -255,7 +255,7 @@ def test_recipes_are_scored_if_they_ask_for_it(recipe: str, settings: dict[str, 
         job = jobs.make(made)
         job.prepare(Path(cache))
         bound = job.bound(job.build().eval())
-        found = bound.final_score(5.0)
+        found = bound.final_score(600.0)
         assert found is not None
         assert [*found.baselines] == [baseline]
         assert bound.evaluate().values[found.metric] == pytest.approx(found.value, abs=1e-6)
