@@ -13,7 +13,11 @@ define NEEDS
 import tomllib
 tree = tomllib.load(open('pyproject.toml', 'rb'))
 project = tree['project']
-print(*project['dependencies'], *project['optional-dependencies']['train'], sep='\n')
+extras = project['optional-dependencies']
+inside = [name for name in extras['train'] if name.startswith('regard[')]
+needs = [one for name in inside for one in extras[name[len('regard['):-1]]]
+needs += [name for name in extras['train'] if name not in inside]
+print(*project['dependencies'], *needs, sep='\n')
 print(*tree['build-system']['requires'], 'editables', sep='\n')
 endef
 export NEEDS
