@@ -13,6 +13,8 @@ import pytest
 from command_line import regard as command
 from recipe_runs import small_corpora
 from regard import api, config, jobs
+from regard.commands.compare import Comparison, Row
+from regard.commands.verify import Verdict
 from regard.data.files import PairSource
 from regard.data.prepare import Steps
 from regard.data.settings import Testing
@@ -194,12 +196,22 @@ def test_the_command_ends_with_the_test_score_and_evaluate_needs_no_file(tmp_pat
     assert "What may help: " in last
     assert "validation data chose these weights" in said.stderr
     card, report = ((run / name).read_text(encoding="utf-8") for name in ("README.md", "report.html"))
-    assert "validation data, which chose the weights" in card
+    assert ".\nValidation scores, by which the weights were chosen: loss " in card
     assert "Test accuracy" in card
     assert "baseline: TF-IDF + logistic regression" in report
+    assert "validation accuracy" in report
     test = api.load(run).summary()["test"]
     scores = command("evaluate", str(run), "--json").stdout
     assert f'"examples": {test["count"]:.1f}' in scores
+    page = tmp_path / "scores.html"
+    assert command("evaluate", str(run), "-o", str(page)).stdout.startswith("test scores")
+    assert "Test scores" in page.read_text(encoding="utf-8")
+
+
+def test_scores_of_several_runs_name_their_part() -> None:
+    assert Verdict("lag", "mse", 1.0, 0.0, 0.5, "min").sentence() == "lag: test mse 0.5, promised 1 ± 0: holds"
+    row = Row("a", {}, "runs/a", {"bleu": 3.0}, 10, 1, 1.0, 1, [], [])
+    assert "variants, test scores" in str(Comparison("ladder", [row], Path("compare.html"), ()).table().title)
 
 
 def test_no_row_of_the_test_part_is_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def train(
     **sections: Any,
 ) -> "Run":
     """Train a recipe, or resume the run in `output`. A run of other data or of another recipe there is an error;
-    `overwrite=True` starts again. `check=False` skips the check of the data. `watch=True` serves a page of the training.
+    `overwrite=True` starts again. `check=False` skips the check of the data. `watch=True` serves a page of it.
 
     In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
     or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within

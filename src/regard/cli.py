@@ -177,7 +177,7 @@ def evaluate(
         raise CallError(f"{file} is a file: to score the model on it, write data.test={file}")
     scores = api.load(run, quantize=quantize).evaluate(overrides, alignments=alignments)
     if output is not None:
-        write_page(scores, f"{run.name}: scores", output)
+        write_page(scores, f"{run.name}: test scores", output)
         say(f"written: {output}")
     emit(scores.as_dict()) if as_json else show_table(scores.table())
 

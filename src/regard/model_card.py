@@ -19,8 +19,8 @@ def model_card(job: Job, folder: Path, summary: dict[str, Any]) -> str:
         f"Trained on `{recipe.data.train}`.",
         "",
         f"{summary['parameters']:,} parameters; {summary['step']:,} steps in {summary['seconds']:.0f} s, ended by"
-        f" {why_ended(summary['stopped_by'], recipe.training)}."
-        "Scores on validation data, which chose the weights: "
+        f" {why_ended(summary['stopped_by'], recipe.training)}.",
+        "Validation scores, by which the weights were chosen: "
         f"{', '.join(f'{k} {v:.4g}' for k, v in scores.items()) or 'none'}.",
         *_test(summary),
         "",

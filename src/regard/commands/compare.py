@@ -77,7 +77,7 @@ class Comparison:
         names = self.columns()
         shown = [*names[:1], *(name for name in names[1:] if name in WITH_IT)]
         about = self.about()
-        table = Table(title=f"{self.recipe}: {len(self.rows)} variants" + (f", {about}" if about else ""))
+        table = Table(title=f"{self.recipe}: {len(self.rows)} variants, test scores" + (f", {about}" if about else ""))
         table.add_column("variant")
         for name in [*shown, *COSTS]:
             table.add_column(name, justify="right")
@@ -204,7 +204,7 @@ def _page(comparison: Comparison) -> str:
     records = {row.name: RunFiles(Path(row.folder)).records() for row in comparison.rows}
     samples = [[row.name, row.history[-1].get("sample", "")] for row in comparison.rows if row.history]
     sections = [
-        Section("Scores on the test data", table(heads, rows), _sentence(comparison.about())),
+        Section("Test scores", table(heads, rows), _sentence(comparison.about())),
         Section("Curves", curves(records, charts)),
         Section("One sentence", table(["variant", "source, output, reference"], samples)),
     ]

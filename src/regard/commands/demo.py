@@ -33,7 +33,7 @@ def demo(output: Path, *, fresh: bool = False) -> None:
         "network, no GPU. It shows what it makes of one sentence as it learns. Ctrl-C stops; the same command goes on."
     )
     run = api.train(RECIPE, output=output, overwrite=fresh, training={"validate_every": VALIDATE_EVERY})
-    console.rule("[bold]2 of 3: scores on 1,000 sentences that it has never seen")
+    console.rule("[bold]2 of 3: test scores, on 1,000 sentences that it has never seen")
     console.print(run.evaluate(alignments=True).table())
     console.rule("[bold]3 of 3: where it looks; rows are words that it wrote, columns words that it read")
     for prediction in run.predict(SENTENCES, attention=True):

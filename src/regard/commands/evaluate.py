@@ -19,7 +19,8 @@ def require_page(file: Path) -> None:
 def write_page(scores: Scores, title: str, file: Path) -> None:
     """Whole or not at all."""
     figures = [(words(name), readable(value)) for name, value in scores.values.items()]
-    sections = [Section("Scores", tiles(figures), "; ".join(f"{name}: {text}" for name, text in scores.notes.items()))]
+    notes = "; ".join(f"{name}: {text}" for name, text in scores.notes.items())
+    sections = [Section("Test scores", tiles(figures), notes)]
     sections += [Section(*picture) for picture in scores.pictures]
     sections += [
         Section(name, table(list(rows[0]), [list(row.values()) for row in rows]))

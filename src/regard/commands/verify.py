@@ -32,7 +32,7 @@ class Verdict:
     def sentence(self) -> str:
         held = "holds" if self.met else "DOES NOT HOLD"
         promised = f"{self.expected:g} ± {self.spread:g}"
-        return f"{self.recipe}: {self.metric} {self.reached:.4g}, promised {promised}: {held}"
+        return f"{self.recipe}: test {self.metric} {self.reached:.4g}, promised {promised}: {held}"
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "met": self.met}

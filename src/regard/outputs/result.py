@@ -127,7 +127,7 @@ class Scores:
         from rich.console import Group
         from rich.table import Table
 
-        main = Table(box=None, show_header=False)
+        main = Table(box=None, show_header=False, title="test scores", title_justify="left")
         main.add_column()
         main.add_column(overflow="fold")
         for name, value in self.values.items():

@@ -46,7 +46,7 @@ class PictureOutput(PictureTraining):
         examples = self.some(valid, picture_scores.SHOWN)
         found = self._candidates(model, [example.input for example in examples], SIDE_BY_SIDE)
         drawn = [drawing.painted(model, [row[number].codes for row in found]) for number in range(SIDE_BY_SIDE)]
-        return picture_scores.Drawings.of(examples, drawing.rebuilt(model), drawn).page()
+        return picture_scores.Drawings.of(examples, drawing.rebuilt(model), drawn).page("Validation data")
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Drawer, inputs: Sequence[str]) -> list[Prediction]:

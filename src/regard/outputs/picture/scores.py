@@ -97,9 +97,9 @@ class Drawings:
             "similarity_shuffled": float(table.roll(1, 0).diagonal().mean()),
         }
 
-    def page(self) -> list[Picture]:
-        """For the report and the page of scores: the true picture, what tokens keep of it, and what was drawn."""
-        note = "From left to right: the picture itself; after its way through tokens; drawn from the sentence alone."
+    def page(self, data: str) -> list[Picture]:
+        """The true picture, what tokens keep of it, and what was drawn; `data`: of which part of the data."""
+        note = f"{data}. From left to right: the picture itself; after its way through tokens; drawn from the sentence."
         found = []
         for number, sentence in enumerate(self.sentences[:SHOWN]):
             row = [one[number].permute(1, 2, 0).numpy() for one in (self.true, self.kept, *self.drawn)]
@@ -122,7 +122,7 @@ def scores(
     if shown is not None and similarity is not None:
         values |= shown.similarities(similarity)
     percent = [name for name in values if name.startswith("right")]
-    return Scores(values, {}, details, [] if shown is None else shown.page(), percent=percent)
+    return Scores(values, {}, details, [] if shown is None else shown.page("Test data"), percent=percent)
 
 
 def _verdicts(scenes: Sequence[Any], pictures: Tensor) -> list[tuple[bool, bool]]:
