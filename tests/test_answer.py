@@ -183,8 +183,8 @@ def test_look_on_the_command_line(run, tmp_path):
 
 
 def test_the_service_takes_both_texts_in_one_field(run):
-    testing = pytest.importorskip("fastapi.testclient")
-    create_app = pytest.importorskip("regard.serve.app").create_app
+    testing = pytest.importorskip("fastapi.testclient", reason="needs fastapi: pip install 'regard[web]'")
+    create_app = pytest.importorskip("regard.serve.app", reason="needs regard: pip install 'regard[web]'").create_app
     with testing.TestClient(create_app({"owls": run}), base_url="http://localhost") as client:
         (model,) = client.get("/api/models").json()["models"]
         assert (model["job"], model["takes"], model["looks"]) == ("answer", ["text"], True)

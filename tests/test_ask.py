@@ -92,8 +92,8 @@ def test_from_the_command_line(run, listed, tmp_path):
 
 
 def test_the_service_takes_an_upload_and_a_text(run, listed):
-    testing = pytest.importorskip("fastapi.testclient")
-    create_app = pytest.importorskip("regard.serve.app").create_app
+    testing = pytest.importorskip("fastapi.testclient", reason="needs fastapi: pip install 'regard[web]'")
+    create_app = pytest.importorskip("regard.serve.app", reason="needs regard: pip install 'regard[web]'").create_app
     with testing.TestClient(create_app({"ask": run}), base_url="http://localhost") as client:
         assert client.get("/api/models").json()["models"][0]["takes"] == ["image", "text"]
         name = client.post("/api/upload", content=(listed.parent / "4.png").read_bytes()).json()["name"]

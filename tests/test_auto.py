@@ -365,9 +365,11 @@ def _rows(kind: str, count: int) -> str:
 def test_counts_are_those_of_the_whole_file(kind: str, count: int, examples: int, said: str, tmp_path: Path) -> None:
     file = tmp_path / f"data.{kind}"
     if kind == "parquet":
-        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install 'regard[parquet]'")
         columns = {"text": [f"a film of {n} hours" for n in range(count)], "label": ["a", "b"] * (count // 2)}
-        parquet.write_table(pytest.importorskip("pyarrow").table(columns), file)
+        parquet.write_table(
+            pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'regard[parquet]'").table(columns), file
+        )
     else:
         _written(file, _rows(kind, count))
     found = detect(str(file))
@@ -923,7 +925,7 @@ def _reviews(count: int = 60) -> dict[str, Any]:
 
 
 def _frame(columns: dict[str, Any]) -> Any:
-    return pytest.importorskip("pandas").DataFrame(columns)
+    return pytest.importorskip("pandas", reason="needs pandas: pip install pandas").DataFrame(columns)
 
 
 def test_an_index_without_a_name_is_no_column(tmp_path: Path) -> None:
@@ -936,7 +938,7 @@ def test_an_index_without_a_name_is_no_column(tmp_path: Path) -> None:
     ):
         with pytest.raises(CallError, match="no order in them"):
             detect(as_path(changed, tmp_path / str(number)))
-    days = pytest.importorskip("pandas").date_range("2024-01-01", periods=90)
+    days = pytest.importorskip("pandas", reason="needs pandas: pip install pandas").date_range("2024-01-01", periods=90)
     timed = frame.drop(columns="kind").set_index(days)
     assert detect(as_path(timed, tmp_path / "days")).data["time"] == "time"
     assert detect(as_path(timed.rename_axis("day"), tmp_path / "day")).data["time"] == "day"
@@ -944,7 +946,7 @@ def test_an_index_without_a_name_is_no_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", [None, float("nan"), "NaT", "NA"])
 def test_rows_without_a_label_are_left_out_and_reported(missing: object, tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="needs pandas: pip install pandas")
     missing = getattr(pandas, missing) if isinstance(missing, str) else missing
     columns = _reviews()
     columns["said"] = [missing if n % 5 == 0 else said for n, said in enumerate(columns["said"])]
@@ -965,7 +967,7 @@ def test_whole_numbers_stay_whole_where_some_are_missing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_tables_of_other_libraries(kind: str, tmp_path: Path) -> None:
-    library = pytest.importorskip(kind)
+    library = pytest.importorskip(kind, reason=f"needs {kind}: pip install {kind}")
     make = library.table if kind == "pyarrow" else library.DataFrame
     found = detect(as_path(make(_reviews()), tmp_path / "a"))
     assert (found.kinds, found.data["text"], found.data["label"]) == (("text", "label"), "review", "said")

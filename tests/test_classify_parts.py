@@ -43,7 +43,7 @@ from regard.training.optimizer import Optimizer
 
 # ------------------------------------------------------------------------------------------------------------ scores
 def test_scores_of_classes_agree_with_sklearn():
-    sklearn = pytest.importorskip("sklearn.metrics")
+    sklearn = pytest.importorskip("sklearn.metrics", reason="needs sklearn: pip install scikit-learn")
     chance = np.random.default_rng(0)
     gold, said = chance.integers(0, 5, 97), chance.integers(0, 5, 97)
     assert (confusion(gold, said, 5) == sklearn.confusion_matrix(gold, said)).all()
@@ -118,7 +118,7 @@ def test_every_format_gives_the_same_texts(tmp_path, form):
     elif form == "jsonl":
         file.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in ROWS))
     elif form == "parquet":
-        arrow = pytest.importorskip("pyarrow")
+        arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'regard[parquet]'")
         from pyarrow import parquet
 
         parquet.write_table(arrow.table({"text": [t for t, _ in ROWS], "label": [b for _, b in ROWS]}), file)
@@ -347,7 +347,7 @@ def test_mistakes_are_told_where_they_are_though_a_column_is_called_text():
 
 # ------------------------------------------------------------------------------------------------------------ corpus
 def test_languages_has_no_text_twice_and_nothing_of_the_test_in_training():
-    pytest.importorskip("babel")
+    pytest.importorskip("babel", reason="needs babel: pip install 'regard[languages]'")
     splits = {split: corpus.languages(split) for split in corpus.SPLITS}
     texts = {split: {pair.source.casefold() for pair in pairs} for split, pairs in splits.items()}
     assert not texts["train"] & texts["test"]

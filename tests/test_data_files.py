@@ -70,7 +70,7 @@ def test_jsonl(packed):
 
 
 def test_parquet(packed, tmp_path):
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'regard[parquet]'")
     from pyarrow import parquet
 
     plain = tmp_path / "made.parquet"
@@ -314,9 +314,11 @@ def test_shards_are_read_in_the_order_of_their_numbers(tmp_path, ending):
     for number, some in rows.items():
         file = tmp_path / f"train_{number}{ending}"
         if ending == ".parquet":
-            pyarrow = pytest.importorskip("pyarrow")
+            pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'regard[parquet]'")
             columns = {"source": [one for one, _ in some], "target": [other for _, other in some]}
-            pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), file)
+            pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install 'regard[parquet]'").write_table(
+                pyarrow.table(columns), file
+            )
         else:
             line = '{{"source": "{}", "target": "{}"}}\n' if ending == ".jsonl" else "{}\t{}\n"
             text = "".join(line.format(*row) + "\n" * (ending == ".conll") for row in some)
@@ -382,7 +384,7 @@ def test_data_sets_without_the_library_say_what_to_install():
 
 
 def test_folders_of_data_files_are_read_by_the_library(tmp_path):
-    pytest.importorskip("datasets")
+    pytest.importorskip("datasets", reason="needs datasets: pip install 'regard[hub]'")
     for split, pairs in (("train", PAIRS), ("validation", PAIRS[1:2])):
         lines = "".join(json.dumps({"source": source, "target": target}) + "\n" for source, target in pairs)
         write(tmp_path / f"{split}.jsonl", lines)
@@ -393,7 +395,7 @@ def test_folders_of_data_files_are_read_by_the_library(tmp_path):
 
 
 def test_data_sets_saved_by_the_library(tmp_path):
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason="needs datasets: pip install 'regard[hub]'")
     try:
         rows = datasets.Dataset.from_list([{"source": source, "target": target} for source, target in PAIRS])
     except pickle.PicklingError:

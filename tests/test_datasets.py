@@ -215,7 +215,9 @@ def test_every_data_set_has_its_lines_on_the_page():
 
 def test_a_data_set_of_the_hub_is_looked_into(tmp_path, monkeypatch):
     """As the hub's own cache has it, and without a network."""
-    constants = pytest.importorskip("huggingface_hub.constants")
+    constants = pytest.importorskip(
+        "huggingface_hub.constants", reason="needs huggingface_hub: pip install 'regard[pretrained]'"
+    )
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     place = tmp_path / "datasets--somebody--moods"
@@ -223,7 +225,7 @@ def test_a_data_set_of_the_hub_is_looked_into(tmp_path, monkeypatch):
     data.mkdir(parents=True)
     (place / "refs").mkdir()
     (place / "refs" / "main").write_text("0" * 40)
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="needs pandas: pip install pandas")
     table = pandas.DataFrame({"text": [f"day {n} was fine" for n in range(60)], "label": ["good", "bad"] * 30})
     for part in ("train", "validation"):
         table.to_parquet(data / f"{part}-00000-of-00001.parquet")

@@ -115,7 +115,7 @@ def test_adapters_start_as_nothing_and_merge_to_what_they_compute(tmp_path):
 
 
 def test_adapters_read_by_peft_give_the_same_numbers(tmp_path):
-    peft = pytest.importorskip("peft")
+    peft = pytest.importorskip("peft", reason="needs peft: pip install 'regard[export]'")
     lm, batch = model(), TextBatch(torch.randint(4, 11, (2, 8), generator=torch.Generator().manual_seed(1)))
     base = model()
     adapt(lm, rank=2, alpha=3.0, targets=["*.widen", "*.narrow"])

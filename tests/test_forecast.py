@@ -310,7 +310,7 @@ def test_wrong_combinations_are_named():
 
 
 def test_dataframes_columns_and_files_give_the_same(run, tmp_path):
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="needs pandas: pip install pandas")
     table, moved = waves(), pandas.DataFrame(waves())
     expected = run.predict([write_table(tmp_path / "table.csv", table)])[0]
     by_time = moved.set_index(pandas.to_datetime(moved.pop("date")))

@@ -14,7 +14,7 @@ def tokens(rows: int = 2, length: int = 11) -> torch.Tensor:
 
 
 def test_gpt2_is_expressed_exactly():
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[export]'")
     torch.manual_seed(1)
     theirs = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
@@ -44,7 +44,7 @@ def test_gpt2_is_expressed_exactly():
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_llama_is_expressed_exactly(tied):
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[export]'")
     torch.manual_seed(2)
     config = transformers.LlamaConfig(
         vocab_size=V, hidden_size=D, intermediate_size=HIDDEN, num_hidden_layers=L, num_attention_heads=H,

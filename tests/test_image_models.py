@@ -46,7 +46,9 @@ from regard.models.mixup import mixed
 
 def test_efficientnet_is_the_packages():
     """The same features as the package's own network, whose code runs only here."""
-    package = pytest.importorskip("efficientnet_lite_pytorch")
+    package = pytest.importorskip(
+        "efficientnet_lite_pytorch", reason="needs efficientnet_lite_pytorch: pip install efficientnet-lite-pytorch"
+    )
     theirs = package.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=str(weights_file())).eval()
     images = torch.randn(1, 3, 224, 224)
     ours = EfficientNetLite0((224, 224)).load().eval()

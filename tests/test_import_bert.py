@@ -198,7 +198,7 @@ def test_a_folder_that_is_taken_is_left_alone(tiny, tmp_path):
 
 def test_a_name_on_the_hub_comes_from_its_cache(tiny, tmp_path, monkeypatch):
     """The layout of the cache, made by hand: there is no network in tests."""
-    hub = pytest.importorskip("huggingface_hub")
+    hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub: pip install 'regard[pretrained]'")
     commit = "0123456789abcdef0123456789abcdef01234567"
     place = tmp_path / "hub" / "models--someone--tiny-bert"
     (place / "refs").mkdir(parents=True)

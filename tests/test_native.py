@@ -18,7 +18,7 @@ from regard.commands.doctor import examine
 from regard.native import compiled, kernels
 
 needs_kernels = pytest.mark.skipif(
-    not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
+    not kernels.available(), reason="needs a C compiler: apt-get install gcc, or the package of your system"
 )
 
 

@@ -28,7 +28,7 @@ from regard.training.checkpoint import read_weights
 from regard.training.undrawn import Undrawn
 
 needs_kernels = pytest.mark.skipif(
-    not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
+    not kernels.available(), reason="needs a C compiler: apt-get install gcc, or the package of your system"
 )
 WORDS, LENGTH = 51, 19
 LLAMA = {"positions": "rotary", "norm_kind": "rms", "activation": "swiglu", "bias": False, "kv_heads": 5}
@@ -295,7 +295,7 @@ def test_products_with_weights_in_fewer_bits(
     if not compiled:
         monkeypatch.setattr(kernels, "available", lambda *tensors: False)
     elif not kernels.available():
-        pytest.skip("no C compiler")
+        pytest.skip("needs a C compiler: apt-get install gcc")
     torch.manual_seed(0)
     layer = nn.Linear(inputs, outputs, bias=bias)
     small, wanted = QuantizedLinear(layer, precision), rounded(layer.weight.detach(), precision)
@@ -319,7 +319,7 @@ def test_twelve_bits_hold_numbers_of_bf16(compiled: bool, monkeypatch: pytest.Mo
     if not compiled:
         monkeypatch.setattr(kernels, "available", lambda *tensors: False)
     elif not kernels.available():
-        pytest.skip("no C compiler")
+        pytest.skip("needs a C compiler: apt-get install gcc")
     layer, row = nn.Linear(9, 7, bias=False), torch.tensor([3.0, -1.5, 1.9921875, 0.0, -0.0, 2.0**-13, 0.75, 1.0, -2.5])
     small = 2.0**-14  # of the power of two in the largest
     numbers = {

@@ -22,7 +22,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.native import gradients, kernels, training
 
 pytestmark = pytest.mark.skipif(
-    not kernels.available(), reason="no C compiler: apt-get install gcc, or whatever your system calls it"
+    not kernels.available(), reason="needs a C compiler: apt-get install gcc, or the package of your system"
 )
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 2e-4}
 

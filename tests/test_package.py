@@ -1,8 +1,10 @@
 """What is shipped: a wheel and an sdist, installed where there is what the package and training need, and no more."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 import sysconfig
 import tarfile
 import venv
@@ -16,6 +18,7 @@ import pytest
 import yaml
 
 from doc_commands import ROOT
+from skips import ALLOWED
 
 NAME = re.compile(r"[\w.-]+")
 EXTRA = re.compile(r"extra\s*==")
@@ -174,3 +177,59 @@ def test_a_missing_extra_is_named_with_what_brings_it(installed):
     ended = zip(wanted.items(), installed(*(words.split() for words in wanted)), strict=True)
     unsaid = [f"{words}: {said}" for (words, extra), said in ended if f"pip install 'regard[{extra}]'" not in said]
     assert unsaid == []
+
+
+SKIPPING = """
+import pytest
+pytest.importorskip("json")
+def test_of_a_missing_program():
+    pytest.skip("needs Chromium: apt-get install chromium")
+def test_that_runs():
+    pass
+"""
+MISSING = 'import pytest\npytest.importorskip("no_such", reason="needs no_such: pip install no_such")\n'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [0, 2])
+def test_skips_fail_in_ci_and_say_what_to_install_elsewhere(processes: int, tmp_path: Path) -> None:
+    for name, text in {"test_some.py": SKIPPING, "test_none.py": MISSING, "pytest.ini": "[pytest]"}.items():
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "skips", *["-n", "2"][:processes]]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+
+    def ran(*more: str, ci: str = "") -> tuple[int, str]:
+        done = subprocess.run(
+            [*command, *more], env={**environment, "CI": ci}, cwd=tmp_path, capture_output=True, text=True
+        )
+        return done.returncode, done.stdout
+
+    code, output = ran()
+    assert code == 0
+    assert "1 × needs Chromium: apt-get install chromium" in output
+    assert "1 × needs no_such: pip install no_such" in output
+    assert "FAILED" not in output
+    for code, output in (ran(ci="true"), ran("--strict-skips")):
+        assert code == 1
+        assert "FAILED test_none.py: CI runs it" in output
+        assert "FAILED test_some.py::test_of_a_missing_program: CI runs it" in output
+    assert ran("--strict-skips", "-k", "test_that_runs", "test_some.py")[0] == 0
+
+
+def test_tests_that_may_skip_exist() -> None:
+    for name in ALLOWED:
+        file, _, test = name.partition("::")
+        assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text(), name
+
+
+def test_ci_runs_the_tests_where_a_skip_fails(tmp_path: Path) -> None:
+    if not (script := ROOT / ".ci" / "run").exists():
+        pytest.skip("an sdist has no .ci/run: test a clone")
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "run").write_text(script.read_text())
+    (tmp_path / "Makefile").write_text("test:\n\t@echo CI is $$CI\n")
+    (tmp_path / "chromium").write_text("")  # nothing is to be installed
+    (tmp_path / "chromium").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "CI": ""}
+    done = subprocess.run(["bash", tmp_path / ".ci" / "run"], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "CI is true\n")

@@ -237,7 +237,7 @@ def frame(change: Callable[[Any], Any], **columns: list[Any]) -> Callable[[Path]
     """A DataFrame of pandas; reviews, if no columns are given."""
 
     def make(folder: Path) -> Any:
-        pandas = pytest.importorskip("pandas")
+        pandas = pytest.importorskip("pandas", reason="needs pandas: pip install pandas")
         said = {"id": [*range(60)], "review": [*map(review, range(60))], "stars": ["good", "bad"] * 30}
         return change(pandas.DataFrame(columns or said))
 

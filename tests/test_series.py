@@ -230,7 +230,7 @@ def test_fitted_comes_back_as_it_went(tmp_path):
 
 
 def test_parquet_and_packed_csv_give_the_same(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'regard[parquet]'")
     from pyarrow import parquet
 
     file, numbers = table(tmp_path)

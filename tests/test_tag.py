@@ -58,7 +58,7 @@ def test_scores_of_spans_by_hand():
 
 
 def test_scores_of_spans_agree_with_seqeval():
-    seqeval = pytest.importorskip("seqeval.metrics")
+    seqeval = pytest.importorskip("seqeval.metrics", reason="needs seqeval: pip install seqeval")
     chance = np.random.default_rng(0)
     tags = ["O", "B-A", "I-A", "B-B", "I-B"]
     right, said = ([[tags[n] for n in chance.integers(0, 5, 9)] for _ in range(40)] for _ in range(2))

@@ -451,7 +451,10 @@ def test_no_pickle_in_the_folder(tmp_path: Path) -> None:
 
 
 def test_tensorboard_has_the_numbers_of_the_metrics(tmp_path: Path) -> None:
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="needs tensorboard: pip install 'regard[tensorboard]'",
+    )
     train(tmp_path, tensorboard=True, max_steps=3)
     board = events.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     written = [r for r in read_metrics(tmp_path / "metrics.jsonl") if r["kind"] == "train"]

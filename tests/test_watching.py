@@ -257,7 +257,7 @@ def test_attention_as_timm_writes_it(autocast):
 
 
 def test_a_model_of_timm():
-    timm = pytest.importorskip("timm", reason="it needs torchvision")
+    timm = pytest.importorskip("timm", reason="needs timm: pip install timm, which installs torchvision")
     model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=2, num_classes=0).eval()
     with torch.inference_mode():
         plain = model(torch.ones(1, 3, 32, 32))
@@ -559,7 +559,7 @@ def test_the_block_in_the_docs_runs(tmp_path, monkeypatch):
 def words_folder(folder: Path, model: Any) -> Path:
     """A model of transformers with a tokenizer of a few words."""
     transformers = pytest.importorskip("transformers", reason="pip install 'regard[dev]'")
-    tokenizers = pytest.importorskip("tokenizers")
+    tokenizers = pytest.importorskip("tokenizers", reason="needs tokenizers: pip install tokenizers")
     words = ["<pad>", "</s>", "<unk>", "the", "red", "house", "dog", "la", "casa", "roja"]
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, "<unk>"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
