@@ -14,6 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from recipe_runs import small_corpora
+from regard import config, jobs
 from regard.errors import CallError, RegardError
 from regard.training import parallel
 from regard.training.device import pick_device
@@ -61,6 +63,27 @@ def test_one_process_then_two_with_shared_out_weights(tmp_path: Path) -> None:
     train(other, dropout=0, accumulate=2, max_steps=6)
     run_two(other, "accumulate=2", "shard=1")
     assert_close_runs(one, other)
+
+
+@pytest.mark.parametrize(("recipe", "data", "same"), [
+    ("translate-transformer", {"train": "examples/pairs.tsv"}, True),
+    ("texts-classify", {}, True),
+    ("encode-transformer", {"train": "examples/pairs.tsv"}, False),  # pairs are contrasted with their own share
+    ("shapes-match", {}, False),
+])  # fmt: skip
+def test_shares_of_a_batch_have_the_loss_of_the_whole(
+    recipe: str, data: dict[str, str], same: bool, tmp_path: Path
+) -> None:
+    """docs/training.md says so of all jobs but `encode` and `match`."""
+    with small_corpora():
+        job = jobs.make(config.read(recipe, {"data": data}))
+        job.prepare(tmp_path)
+        model, batches = job.build().eval(), job.batches()
+        whole = model(next(iter(batches.epoch(0))))
+        shares = [model(next(iter(batches.epoch(0, 0, rank, 2)))) for rank in (0, 1)]
+    assert sum(share.count for share in shares) == whole.count
+    total = sum(share.total.item() for share in shares)
+    assert (total == pytest.approx(whole.total.item(), rel=1e-4)) is same
 
 
 # -------------------------------------------------------------------------------------------------- one process alone
