@@ -12,10 +12,11 @@ from regard.corpora import stories
 from regard.data.examples import ExampleBatches
 from regard.data.pairs import Bad
 from regard.data.tokenizer import Tokenizer
+from regard.data.windows import windows
 from regard.errors import CallError, RegardError
 from regard.inputs.question.files import QuestionSource
 from regard.inputs.question.settings import QuestionDataSettings
-from regard.inputs.question.windows import encode_document, windows
+from regard.inputs.question.windows import encode_document
 from regard.job import Job
 from regard.outputs.span.output import SpanOutput
 from regard.outputs.span.settings import AnswerRecipe

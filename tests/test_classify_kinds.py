@@ -192,6 +192,28 @@ def test_lists_tars_and_names_of_files_say_the_label_too(tmp_path):
         labels_of(recipe(tmp_path, "sound_recurrent", {"train": flat, "valid": flat}), tmp_path)
 
 
+def test_long_recordings_are_heard_in_windows_and_part_of_every_score(tmp_path):
+    """20 seconds, of which one batch of training holds 2: each epoch hears another window of them."""
+    file = recipe(tmp_path, "sound_recurrent", {"max_seconds": 0.5}, max_steps=80, validate_every=80)
+    for label, frequency in (("low", 400), ("high", 1800)):
+        tone = 0.3 * np.sin(2 * np.pi * frequency * np.arange(20 * RATE) / RATE)
+        soundfile.write(tmp_path / "sounds" / label / "long.wav", tone, RATE)
+    run = regard.train(file, output=tmp_path / "run")
+    scores = run.evaluate()
+    assert (scores.values["examples"], scores.values["accuracy"]) == (COUNT + 2, 100)
+    assert scores.notes["longer inputs"].startswith("2 of 18 are longer than 0.5 seconds: they are heard in windows")
+    assert run.predict(tmp_path / "sounds" / "high" / "long.wav").text == "high"
+    job = run.job
+    job.prepare(tmp_path / "run" / "cache")
+    assert len(job.splits["train"]) == len(job.splits["valid"]) == COUNT + 2
+    (row, *_), inputs = zip(*job.splits["valid"].overlong(), strict=True)
+    assert len(inputs) == 2
+    first, later = (job.splits["train"].source(np.array([row]), epoch).values for epoch in (0, 1))
+    assert first.shape == later.shape
+    assert not torch.equal(first, later)
+    assert job.bound(run.model).validate()["accuracy"] == 100
+
+
 def test_silence_is_answered_but_not_looked_at(run):
     if run.recipe.data.kind != "sound":
         pytest.skip("series are never silent")

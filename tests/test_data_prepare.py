@@ -191,8 +191,8 @@ def test_overlong_pairs_are_skipped_or_cut_and_counted(made, tmp_path, overlong,
 
 
 def test_a_limit_that_leaves_nothing_is_an_error(made, tmp_path):
-    with pytest.raises(RegardError, match=r"data.valid=.*all 7 are longer than data.max_length=3; raise it"):
-        prepare(changed(made, max_length=3), tmp_path / "cache")
+    with pytest.raises(RegardError, match=r"data.train=.*all 7 are longer than data.max_length=3; raise it"):
+        prepare(changed(made, max_length=3, train=made.valid), tmp_path / "cache")
 
 
 def test_held_out_pairs_never_meet_the_training_pairs(made, tmp_path):

@@ -289,12 +289,56 @@ def test_bad_input_gets_a_sentence(run):
         (lambda: run.score(["the cat"], ["O"]), "1 tags do not fit the 2 words"),
         (lambda: run.score(["cat"], ["B-NPP"]), "no label of this model; did you mean 'B-NP'"),
         (lambda: run.look(""), "nothing to look at"),
-        (lambda: run.predict("word " * 300), "more than the 255"),
+        (lambda: run.look("word " * 300), "more than the 255"),
         (lambda: run.predict("x", prefix="O"), "prefix"),
         (lambda: run.evaluate(alignments=True), "alignments"),
     ):
         with pytest.raises(CallError, match=told):
             wrong()
+
+
+def test_texts_of_any_length_are_tagged_in_windows(run, tmp_path):
+    """One sentence after the other, 280 words: each word has the tag that it has in its own sentence."""
+    sentence = ["the", "dog", "sees", "and", "it", "eats", "."]
+    found = run.predict([sentence * 40])[0]
+    assert found.words == sentence * 40
+    assert len(found.tags) == 280
+    assert len(run.predict([["x" * 900, "dog"]])[0].tags) == 2  # a word that is longer than the model reads
+    assert run.score([sentence * 40], [" ".join(found.tags)])[0].score == pytest.approx(found.score, abs=1e-3)
+
+
+def test_windows_overlap_and_each_word_is_asked_about_once(run):
+    data = run.recipe.data.model_copy(update={"max_length": 12})
+    reader = run.job.with_recipe(run.recipe.model_copy(update={"data": data})).input
+    for words in (["dog"] * 50, ["x" * 40, "cat"] * 5, ["a"], []):
+        item = reader.whole(words)
+        windows = reader.words_windows(item)
+        kept = [word for one in windows for word in one.item.words[one.first : one.end]]
+        assert kept == words
+        for one in windows:
+            assert len(one.item.pieces) <= 11
+            assert len(one.item.places) == len(one.item.words)
+            text = " ".join(one.item.words)
+            assert all(text[piece.start : piece.end].strip() in one.item.words[piece.word] for piece in one.item.pieces)
+
+
+def test_long_sentences_end_no_training_and_are_part_of_every_score(tmp_path):
+    lines = [f"{word} {'B-N' if word == 'dog' else 'O'}" for word in ("the", "dog", "eats")]
+    short, long = "\n".join(lines), "\n".join(lines * 9)
+    files = {role: tmp_path / f"{role}.conll" for role in ("train", "valid", "test")}
+    files["train"].write_text("\n\n".join([short] * 30 + [long]))
+    for role in ("valid", "test"):
+        files[role].write_text("\n\n".join([short] * 20 + [long] * 2 + [""]))
+    data = {role: str(file) for role, file in files.items()} | {"max_length": 8}
+    run = regard.train("tags", data=data, output=tmp_path / "run", training={"max_steps": 30, "max_epochs": None})
+    scores = run.evaluate()
+    assert scores.values["sentences"] == 22
+    assert scores.values["f1"] == 100
+    assert scores.notes["longer inputs"].startswith(
+        "2 of 22 are longer than data.max_length=8 tokens: they are read in"
+    )
+    summary = json.loads((run.folder / "summary.json").read_text())
+    assert summary["validation_examples"] == 22
 
 
 @pytest.mark.parametrize("method", METHODS)

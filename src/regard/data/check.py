@@ -139,18 +139,19 @@ class DataCheck:
                     self.add(severity, role, what, advice, count=seen.count, lines=seen.lines, file=names)
 
     def overlong(self, limit: str, done: str, setting: tuple[str, int] | None = None) -> None:
-        """Those longer than `limit`, which are `done`: skipped or cut. `setting`: the field behind it, and its value
-        in tokens of a side, if raising it is worth advice."""
+        """Those longer than `limit`, which are `done` in training: skipped or cut; all are scored.
+        `setting`: the field behind it, and its value in tokens of a side, if raising it is worth advice."""
         for role, split in self.splits.items():
             if not (count := split.counts.count("overlong")):
                 continue
-            share, advice = count / max(1, split.counts.read.pairs), f"they are {done}; raise it to keep them"
+            they = f"they are {done}" if role == "train" else "they are scored as well"
+            share, advice = count / max(1, split.counts.read.pairs), f"{they}; raise it to keep them"
             if setting is not None:
                 field, value = setting
                 nearly, whole = (
                     max(percentile(side.lengths, percent) for side in split.counts.sides) for percent in (99.9, 100)
                 )
-                advice = f"they are {done}; {field}={whole} would keep all"
+                advice = f"{they}; {field}={whole} would keep all"
                 advice += f", {nearly} all but one in a thousand of each side" if value < nearly < whole else ""
             what, seen = f"{counted(count, self.noun)} ({share:.1%}) longer than {limit}", split.counts.odd["overlong"]
             severity = "warning" if share > 0.01 else "note"

@@ -58,6 +58,10 @@ class Examples(ABC):
     def target(self, row: int) -> NDArray[Any]:
         """The ids of a target, its end token included."""
 
+    def overlong(self) -> list[tuple[int, Any]]:
+        """Rows of whose input `source` gives a part only, with the input: a model reads it in windows for a score."""
+        return []
+
     @abstractmethod
     def digest(self) -> str:
         """Tells whether two splits hold the same."""

@@ -33,7 +33,6 @@ from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
 POINTS = 16  # of the course of a sequence that baselines read
-CHECKED = 30.0  # seconds of a long input that are looked at together
 
 
 class Input(ABC):
@@ -172,7 +171,7 @@ class Input(ABC):
         good, problems = [], []
         for one in inputs:
             try:
-                for _ in self.pieces(one, CHECKED):
+                for _ in self.windows(one):
                     pass
                 good.append(one)
             except CallError as problem:
@@ -183,9 +182,18 @@ class Input(ABC):
     def read(self, one: Any) -> Any:
         """The item of one input."""
 
-    def pieces(self, one: Any, longest: float) -> Iterable[Any]:
-        """The items of an input that may be longer than a model takes at once: a recording, cut every few seconds."""
+    def windows(self, one: Any) -> Iterable[Any]:
+        """The items of an input of any length: one, or several if it is longer than the model reads at once."""
         yield self.read(one)
+
+    def is_overlong(self, one: Any) -> bool:
+        """Whether an input is longer than `limit`: it is read in windows, or cut, and scores say how many are."""
+        return False
+
+    @property
+    def limit(self) -> str:
+        """What inputs may be longer than, and what is done to them then: "data.max_length=80 tokens: they are cut"."""
+        return ""
 
     def name(self, one: Any) -> str:
         """What a prediction says that it is about."""

@@ -27,6 +27,14 @@ class JointInput(JointData):
             self.first.collate([item.first for item in items]), self.second.collate([item.second for item in items])
         )
 
+    def is_overlong(self, one: Any) -> bool:
+        first, second = self._two(one)
+        return self.first.is_overlong(first) or self.second.is_overlong(second)
+
+    @property
+    def limit(self) -> str:
+        return self.first.limit or self.second.limit
+
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> JointEncoder:
         first, second = self.first.encoder(decoder), self.second.encoder(decoder)

@@ -63,7 +63,8 @@ class LightInput(ABC):
         good, problems = [], []
         for one in inputs:
             try:
-                self.read(one)
+                for _ in self.windows(one):
+                    pass
                 good.append(one)
             except CallError as problem:
                 problems.append(str(problem))
@@ -79,6 +80,10 @@ class LightInput(ABC):
     @abstractmethod
     def read(self, one: Any) -> Any:
         """The item of one input."""
+
+    def windows(self, one: Any) -> Iterable[Any]:
+        """The items of an input of any length: one, or several if it is longer than the model reads at once."""
+        yield self.read(one)
 
     @abstractmethod
     def length(self, item: Any) -> int:

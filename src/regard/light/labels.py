@@ -13,7 +13,7 @@ from regard.light.session import Session, seen_in
 from regard.look.axis import whole
 from regard.look.pooled_attention import pooled
 from regard.look.records import AttentionRecord
-from regard.outputs.groups import grouped
+from regard.outputs.groups import grouped, mean_of_windows
 from regard.outputs.labels.answers import candidate, labeled, log_probabilities, looked_at, said
 from regard.outputs.result import Candidate, Prediction
 
@@ -34,13 +34,14 @@ class LightLabels(LightOutput):
         return [labeled(name, row, self.labels, self.recipe.decoding) for name, row in zip(names, rows, strict=True)]
 
     def _log_probabilities(self, inputs: Sequence[Any]) -> np.ndarray:
-        items = [self.input.read(one) for one in inputs]
+        def ask(items: list[Any]) -> list[np.ndarray]:
+            def work(numbers: list[int]) -> list[np.ndarray]:
+                return list(self._model(self.input.collate([items[number] for number in numbers]))["logits"])
 
-        def work(numbers: list[int]) -> list[np.ndarray]:
-            return list(self._model(self.input.collate([items[number] for number in numbers]))["logits"])
+            return grouped([self.input.length(item) for item in items], self.recipe.decoding.batch_tokens, work)
 
-        logits = grouped([self.input.length(item) for item in items], self.recipe.decoding.batch_tokens, work)
-        return log_probabilities(np.array(logits).reshape(len(items), len(self.labels)), self.labels)
+        logits = mean_of_windows(self.input, inputs, ask)
+        return log_probabilities(np.array(logits).reshape(len(inputs), len(self.labels)), self.labels)
 
     def given_candidates(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         wanted = [self.labels.require(label) for label in outputs]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.data.labels import Labels
-from regard.inputs.text.word_pieces import WordsItem, words_axis, words_item
+from regard.inputs.text.word_pieces import WordsItem, WordsReader, words_axis
 from regard.light.description import Description
 from regard.light.inputs import padded_ids
 from regard.light.labels import LABELS
@@ -20,19 +20,10 @@ from regard.look.pooled_attention import rows_at
 from regard.look.records import AttentionRecord
 from regard.outputs.groups import grouped
 from regard.outputs.result import Candidate, Prediction
-from regard.outputs.tags.answers import chosen_tags, marked, tagged, tags_axis
+from regard.outputs.tags.answers import chosen_tags, in_windows, marked, tagged, tags_axis
 
 
-class LightWords(LightText):
-    def read(self, one: Any) -> Any:
-        return words_item(self.tokenizer, one, self.recipe.decoding.cut, self.recipe.data.max_length)
-
-    def name(self, one: Any) -> str:
-        return one if isinstance(one, str) else " ".join(one)
-
-    def length(self, item: Any) -> int:
-        return len(item.pieces)
-
+class LightWords(WordsReader, LightText):  # pyright: ignore[reportIncompatibleMethodOverride]
     def collate(self, items: Sequence[Any]) -> Arrays:
         tokens = self.padded([[piece.id for piece in item.pieces] for item in items])
         return {"tokens": tokens, "places": padded_ids([self.row_of_words(item) for item in items], 0)}
@@ -54,24 +45,27 @@ class LightTags(LightOutput):
         self._model = Session(about.folder / "model.onnx")
 
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
-        items = [self.input.read(one) for one in inputs]
+        items = [self.input.whole(one) for one in inputs]
         names = [self.input.name(one) for one in inputs]
         words, tables = [item.words for item in items], self._log_probabilities(items)
         return [tagged(*one, self.labels.names) for one in zip(names, words, tables, strict=True)]
 
     def _log_probabilities(self, items: Sequence[WordsItem]) -> list[np.ndarray]:
-        def work(numbers: list[int]) -> list[np.ndarray]:
-            return list(self._model(self.input.collate([items[number] for number in numbers]))["logits"])
+        def ask(windows: list[WordsItem]) -> list[np.ndarray]:
+            def work(numbers: list[int]) -> list[np.ndarray]:
+                return list(self._model(self.input.collate([windows[number] for number in numbers]))["logits"])
 
-        tables = grouped([self.input.length(item) for item in items], self.recipe.decoding.batch_tokens, work)
-        return [self._known(table, item) for table, item in zip(tables, items, strict=True)]
+            tables = grouped([self.input.length(item) for item in windows], self.recipe.decoding.batch_tokens, work)
+            return [self._known(table, item) for table, item in zip(tables, windows, strict=True)]
+
+        return in_windows(self.input, items, ask)
 
     def _known(self, logits: np.ndarray, item: WordsItem) -> np.ndarray:
         logits = logits[: len(item.words)]
         return logits - normalizer(logits)[:, None]
 
     def given_candidates(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
-        items = [self.input.read(one) for one in inputs]
+        items = [self.input.whole(one) for one in inputs]
         tables = self._log_probabilities(items)
         return [
             Candidate(tags, chosen_tags(item.words, table, self.labels, tags).total)

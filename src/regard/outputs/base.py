@@ -292,12 +292,25 @@ class Output(ABC, Generic[R, I, M]):
         """Scores on the test data."""
         examples, skipped = self.test()
         scores = self.test_scores(model, examples, alignments)
+        long = self.overlong(examples)
         notes = {"data": self.input.test_name} | ({"skipped": skipped} if skipped else {})
+        notes |= {"longer inputs": long} if long else {}
         return replace(scores, notes=scores.notes | notes)
 
     def test(self) -> tuple[Any, str]:
         """The test data, and a note on what of it could not be used."""
         return self.input.test()
+
+    def overlong(self, examples: Any) -> str:
+        """How many inputs of test examples are longer than the model's limit, and what is done to them; or nothing."""
+        if not (limit := self.input.limit) or not isinstance(examples, Sequence):
+            return ""
+        count = sum(map(self.is_overlong, examples))
+        return f"{count:,} of {len(examples):,} are longer than {limit}" if count else ""
+
+    def is_overlong(self, example: Example) -> bool:
+        """Whether something that is read of an example is longer than the input's limit."""
+        return self.input.is_overlong(example.input)
 
     def measure(self) -> Measure | None:
         """The score that ends a training, compared with simple baselines (`final_score.py`); None if there is none."""

@@ -9,7 +9,7 @@ brings `answers`, `baselines` and a `tally`; the rest is here.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class FinalScore:
     higher_is_better: bool
     baselines: Mapping[str, float]
     verdict: str
+    overlong: str = ""  # how many of them are longer than the model's limit, and what is done to them
 
     @property
     def best(self) -> str:
@@ -58,8 +59,9 @@ class FinalScore:
         """The score in one line."""
         of = f"n = {self.count:,}" if self.count == self.all else f"n = {self.count:,} of {self.all:,}"
         name = self.metric.replace("_", " ")
+        long = f"; {self.overlong}" if self.overlong else ""
         if self.verdict == "few":
-            return f"test {name} {self._shown(self.value)} on {_examples(self.count)}: too few to judge"
+            return f"test {name} {self._shown(self.value)} on {_examples(self.count)}: too few to judge{long}"
         between = f"{self._shown(self.low)} to {self._shown(self.high)}"
         said = f"test {name} {self._shown(self.value)} (95% interval {between}, {of})"
         listed = ", ".join(f"{one} {self._shown(value)}" for one, value in self.baselines.items())
@@ -68,7 +70,7 @@ class FinalScore:
             "unclear": f": the model is not clearly better than {self.best}; the difference may be chance",
             "worse": f": the model is not better than {' and '.join(self.not_beaten)}",
         }
-        return said + (f"; baselines: {listed}" if listed else "") + verdicts.get(self.verdict, "")
+        return said + (f"; baselines: {listed}" if listed else "") + verdicts.get(self.verdict, "") + long
 
     def _shown(self, value: float) -> str:
         return f"{value:.1f}%" if self.percent else readable(value)
@@ -92,7 +94,8 @@ def final_score(output: Any, model: nn.Module, train: Any, *, seconds: float) ->
     answers = output.answers(model, some)
     tally: Tally = output.tally(answers, some)
     others: dict[str, Tally] = {name: output.tally(said, some) for name, said in output.baselines(train, some).items()}
-    return compared(measure, tally, others, len(some), len(examples))
+    found = compared(measure, tally, others, len(some), len(examples))
+    return replace(found, overlong=output.overlong(some))
 
 
 def _affordable(output: Any, model: nn.Module, examples: Any, seconds: float) -> Any:

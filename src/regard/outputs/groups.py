@@ -1,11 +1,13 @@
 """Inputs of like length together, within a budget of tokens."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from regard.work import before_step
 
 T = TypeVar("T")
+MOST_WINDOWS = 32  # of one input that are asked about
+AT_ONCE = 4096  # items that are held in memory
 
 
 def in_groups(
@@ -25,6 +27,30 @@ def grouped(lengths: Sequence[int], tokens: int, work: Callable[[list[int]], Seq
     """The same for all numbers that have a length, in their order."""
     found = dict(in_groups(range(len(lengths)), lengths, tokens, work))
     return [found[number] for number in range(len(lengths))]
+
+
+def mean_of_windows(input: Any, inputs: Iterable[Any], ask: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+    """A row of each input of any length: the mean of what `ask` says of its windows (`Input.windows`).
+
+    A few inputs at a time are held in memory, and of a very long one MOST_WINDOWS windows, evenly spread.
+    """
+    found: list[Any] = []
+    for some in in_budget((_spread(input.windows(one)) for one in inputs), len, AT_ONCE):
+        rows = iter(ask([item for windows in some for item in windows]))
+        of_each = ([next(rows) for _ in windows] for windows in some)
+        found += [own[0] if len(own) == 1 else sum(own[1:], own[0]) / len(own) for own in of_each]
+    return found
+
+
+def _spread(items: Iterable[T]) -> list[T]:
+    """Of many, at most MOST_WINDOWS; every second, fourth, eighth, ... of them."""
+    kept, step = [], 1
+    for number, item in enumerate(items):
+        if number % step == 0:
+            kept.append(item)
+        if len(kept) > MOST_WINDOWS:
+            kept, step = kept[::2], 2 * step
+    return kept
 
 
 def in_budget(items: Iterable[T], cost: Callable[[T], int], budget: int) -> Iterator[list[T]]:

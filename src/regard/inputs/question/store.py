@@ -27,9 +27,10 @@ from regard.data.pairs import Bad
 from regard.data.splits import Split
 from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, ids_array, text_hash
 from regard.data.tokenizer import Tokenizer
+from regard.data.windows import windows
 from regard.inputs.question.files import Question
 from regard.inputs.question.settings import FRAME
-from regard.inputs.question.windows import Encoded, encode_document, windows
+from regard.inputs.question.windows import Encoded, encode_document
 from regard.models.reader import TextPair
 
 NONE = -1

@@ -1,20 +1,17 @@
-"""A question and a document from one's own hand as a reader is given them, window by window. No torch.
-
-    window w of a document of n tokens:  w·(size − overlap) ≤ t < w·(size − overlap) + size,   until one reaches n
-
-so that whatever is no longer than the overlap stands whole in at least one window. Devlin et al. 2018
-(arXiv:1810.04805), whose code cuts SQuAD's documents so (`doc_stride` there is size − overlap).
-"""
+"""A question and a document from one's own hand as a reader is given them, window by window (`data/windows.py`).
+No torch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.tokenizer import Tokenizer
+from regard.data.windows import windows
 from regard.errors import CallError
 from regard.files.text import read_text
 from regard.inputs.question.settings import FRAME
@@ -61,15 +58,6 @@ def encode_document(tokenizer: Tokenizer, text: str) -> Encoded:
     spans = tokenizer.spans(text)
     chars = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
     return Encoded(text, np.array(tokenizer.encode(text), np.int64), chars)
-
-
-def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
-    """First token and end of each window; a document that fits has one."""
-    found = [(0, min(size, tokens))]
-    while found[-1][1] < tokens:
-        start = found[-1][0] + size - overlap
-        found.append((start, min(start + size, tokens)))
-    return found
 
 
 class QuestionReader:
@@ -120,6 +108,13 @@ class QuestionReader:
         question = self.tokenizer.encode(asked.question)[: data.max_question]
         for start, stop in windows(len(ids), data.max_length - FRAME - len(question), data.overlap):
             yield WindowItem(asked, question, ids[start:stop], start)
+
+    def is_overlong(self, one: Any) -> bool:
+        return sum(1 for _ in islice(self.in_windows(one), 2)) > 1
+
+    @property
+    def limit(self) -> str:
+        return f"data.max_length={self.recipe.data.max_length} tokens: they are read in windows that overlap"
 
     def length(self, item: WindowItem) -> int:
         asked, read = len(item.question), len(item.document)

@@ -46,7 +46,8 @@ class SoundData(SoundReader, MediaInput):
             with suppress(SoundError):
                 sound = entry.place if isinstance(entry.place, Sound) else read_sound(entry.place)
                 facts.append((sound.rate, len(sound.samples) / sound.rate))
-        return defaults.hearing(facts) if facts else []
+        most = defaults.AT_ONCE if self._has_labels else float("inf")
+        return defaults.hearing(facts, most=most) if facts else []
 
     def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
         write_sounds(folder, items, self.data.sound.rate, name=name)
@@ -59,13 +60,17 @@ class SoundData(SoundReader, MediaInput):
     def examples(
         self, stores: dict[Role, SoundStore], vocabulary: Vocabulary | None, cache: Path | None
     ) -> Mapping[Role, SoundExamples]:
-        """What is measured on is never left out for its length: a score is of all the data."""
+        """What is measured on is never left out for its length: a score is of all the data. Recordings with labels are
+        never left out: a window of a long one has its label, too."""
         data, join = self.data, self.data.joined
         how: dict[str, dict[str, Any]] = {role: {"seed": seed} for role, seed in SEEDS.items()}
         how["train"] = {
             "max_length": self.max_length, "max_seconds": data.max_seconds, "augment": data.augment,
             "seed": self.recipe.training.seed,
         }  # fmt: skip
+        if self._has_labels:
+            del how["train"]["max_seconds"]
+            how = {role: {**how.get(role, {}), "window": data.max_seconds} for role in stores}
         sequences = {role: 0 if join is None else getattr(join, role) for role in stores}
         return {
             role: SoundExamples(store, data.sound, vocabulary, join=join, sequences=sequences[role], **how[role])
@@ -89,6 +94,15 @@ class SoundData(SoundReader, MediaInput):
             told = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.1f} minutes"
             durations[f"sound in {role}"] = told
         return durations
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether what is wanted of a recording is wanted of each of its windows, too."""
+        return self.max_length is None
+
+    @property
+    def limit(self) -> str:
+        return f"{self.window:g} seconds: they are heard in windows"
 
     @property
     def limits(self) -> str:

@@ -7,16 +7,23 @@ from regard.settings.decisions import Decision, percentile
 SPEECH = 16_000  # samples a second; more brings speech little
 
 
-def hearing(facts: Sequence[tuple[int, float]]) -> list[Decision]:
+AT_ONCE = 10.0  # seconds; a label of a longer recording can be heard in a part of it
+
+
+def hearing(facts: Sequence[tuple[int, float]], *, most: float = float("inf")) -> list[Decision]:
+    """`most`: seconds that are heard at once, at the most."""
     rates, seconds = [fact[0] for fact in facts], [fact[1] for fact in facts]
     usual = max(set(rates), key=rates.count)
     rate = min(SPEECH, usual)
     why = f"recordings have {usual:,}" + (f"; {SPEECH:,} are enough for speech" if usual > SPEECH else "")
     longest = percentile(seconds, 100)
+    limit, opened = round(longest * 1.2 + 0.5, 1), f"the longest that was opened has {longest:.2f}"
+    if limit > most:
+        limit, opened = most, f"{opened}: longer ones are heard in windows"
     return [
         Decision("data.sound.rate", rate, why),
         Decision("data.sound.bands", 40, "usual for speech"),
-        Decision("data.max_seconds", round(longest * 1.2 + 0.5, 1), f"the longest that was opened has {longest:.2f}"),
+        Decision("data.max_seconds", limit, opened),
     ]
 
 

@@ -28,7 +28,7 @@ from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSet
 from regard.inputs.sound.spec_augment import spec_augment
 from regard.inputs.sound.store import SoundStore
 
-JOIN, CHANGE = 1, 2  # what random numbers are for: two purposes never share them
+JOIN, CHANGE, WINDOW = 1, 2, 3  # what random numbers are for: two purposes never share them
 
 
 class Utterance(NamedTuple):
@@ -60,19 +60,37 @@ class Sequences:
 
 
 class SoundColumn(MediaColumn):
-    """`augment`: changes for training, others for every row in every epoch."""
+    """`augment`: changes for training, others for every row in every epoch. `window`: seconds of a longer recording
+    that are heard at once: the first, or in training others in every epoch."""
 
-    def __init__(self, store: SoundStore, sound: SoundSettings, augment: AugmentSettings | None, seed: int) -> None:
+    def __init__(
+        self,
+        store: SoundStore,
+        sound: SoundSettings,
+        augment: AugmentSettings | None,
+        seed: int,
+        window: float = float("inf"),
+    ) -> None:
         super().__init__(store)
         self.store, self.sound, self.augment, self.seed = store, sound, augment, seed
         self.samples = store.row_lengths("values")
+        most = int(min(window * sound.rate, self.samples.max(initial=1)))
+        #: Samples of each recording that are heard at once.
+        self.heard = np.minimum(self.samples, max(1, most))
 
     def length(self, number: int) -> int:
-        return frame_count(int(self.samples[number]), self.sound)
+        return frame_count(int(self.heard[number]), self.sound)
 
     def source(self, numbers: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Padded:
-        heard = (self.store.samples(number) for number in numbers.tolist())
-        return Padded.of([self.features(one, row, epoch) for one, row in zip(heard, rows.tolist(), strict=True)])
+        pairs = zip(numbers.tolist(), rows.tolist(), strict=True)
+        return Padded.of([self.features(self._window(number, row, epoch), row, epoch) for number, row in pairs])
+
+    def _window(self, number: int, row: int, epoch: int) -> Float[np.ndarray, " N"]:
+        samples, heard = self.store.samples(number), int(self.heard[number])
+        start = 0
+        if len(samples) > heard and self.augment is not None:
+            start = int(seeded(self.seed, epoch, row, WINDOW).integers(0, len(samples) - heard + 1))
+        return samples[start : start + heard]
 
     def one(self, number: int) -> Utterance:
         return Utterance(f"recording {number + 1} of {self.store.name}", lambda: self.store.samples(number))
@@ -106,6 +124,7 @@ class SoundExamples(MediaExamples):
         *,
         max_length: int | None = None,
         max_seconds: float = float("inf"),
+        window: float = float("inf"),
         augment: AugmentSettings | None = None,
         join: JoinSettings | None = None,
         sequences: int = 0,
@@ -113,10 +132,11 @@ class SoundExamples(MediaExamples):
     ) -> None:
         """
         max_length   longer targets are left out, and recordings longer than `max_seconds`
+        window       seconds of a longer recording that are heard at once
         augment      changes for training; None: every epoch is as the first
         join         make so many `sequences` of the recordings
         """
-        self.column = SoundColumn(store, sound, augment, seed)
+        self.column = SoundColumn(store, sound, augment, seed, window)
         longest = frame_count(int(max_seconds * sound.rate), sound) if max_seconds < float("inf") else max_seconds
         super().__init__(store, self.column, vocabulary, max_length=max_length, longest=longest)
         self._join, self._sequences, self._epoch = join, sequences, 0
@@ -145,7 +165,7 @@ class SoundExamples(MediaExamples):
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Frames, at the speed that was drawn, and tokens."""
         _, tokens = super().lengths()
-        samples = self.column.samples[self.numbers[:, 0]]
+        samples = self.column.heard[self.numbers[:, 0]]
         if self._joined is not None:
             # As if a space were a token, which it is for characters; other kinds have a few fewer.
             first = np.zeros(len(self.store), np.int32)
@@ -174,6 +194,13 @@ class SoundExamples(MediaExamples):
         if self._joined is None:
             return super().examples(most)
         return [self.joined(row) for row in range(min(most, len(self)))]
+
+    def overlong(self) -> list[tuple[int, Any]]:
+        if self._joined is not None:
+            return []
+        numbers = self.numbers[:, 0]
+        rows = np.flatnonzero(self.column.samples[numbers] > self.column.heard[numbers])
+        return [(int(row), self.column.one(int(numbers[row]))) for row in rows]
 
     def every(self) -> list[Example]:
         return self.examples(max(len(self.said), len(self)))

@@ -37,6 +37,30 @@ class SoundReader:
         (item,) = self.pieces(one, float("inf"))
         return item
 
+    @property
+    def window(self) -> float:
+        """Seconds that the model hears at once: longer recordings are heard in windows."""
+        return getattr(self.recipe.decoding, "window", self.recipe.data.max_seconds)
+
+    def windows(self, one: Any) -> Iterator[SoundItem]:
+        return self.pieces(one, self.window)
+
+    def is_overlong(self, one: Any) -> bool:
+        return self.seconds(one) > self.window
+
+    def seconds(self, one: Any) -> float:
+        """How long a recording is; of a file, by its header."""
+        if isinstance(one, SoundItem):
+            return one.seconds
+        try:
+            place = self.place(one)
+            if isinstance(place, Sound):
+                return place.seconds
+            with open_sound(place) as file:
+                return file.seconds
+        except SoundError as problem:
+            raise CallError(f"{self.name(one)}: {problem}") from None
+
     def pieces(self, one: Any, longest: float) -> Iterator[SoundItem]:
         """Cut where it is quiet into windows of at most `longest` seconds, which are read one after the other."""
         if isinstance(one, SoundItem):

@@ -68,7 +68,12 @@ class RecordingSettings(MediaSettings):
     path: Column | None = column("path", "first column")
     sound: SoundSettings = Field(SoundSettings.model_validate({}), description="how sound becomes features")
     augment: AugmentSettings = Field(AugmentSettings.model_validate({}), description="changes for training")
-    max_seconds: float = Field(30.0, gt=0, description="longer recordings are left out of training")
+    max_seconds: float = Field(
+        30.0,
+        gt=0,
+        description="longer recordings are left out of training; where they have labels, they are heard in windows of "
+        "so many seconds: training takes another window of each in every epoch, prediction the mean of all",
+    )
 
     @property
     def joined(self) -> JoinSettings | None:

@@ -59,11 +59,12 @@ class TextData(TokenizedInput):
 
     def _store(self, steps: Steps, role: Role, split: Split[Pair], target: Vocabulary) -> Store:
         data, source = self.data, self.writer()
+        overlong = data.overlong if role == "train" else "cut"  # a score is of all the data
 
         def write(folder: Path, name: str, items: Iterable[Pair | Bad]) -> None:
-            write_pairs(folder, items, source, target, name=name, max_length=data.max_length, overlong=data.overlong)
+            write_pairs(folder, items, source, target, name=name, max_length=data.max_length, overlong=overlong)
 
-        key = [source.to_json(), target.to_json(), data.max_length, data.overlong]
+        key = [source.to_json(), target.to_json(), data.max_length, overlong]
         limit = f"data.max_length={data.max_length}; raise it, or set data.overlong=cut"
         return steps.store(Store, role, split, key, write, limit=limit)
 

@@ -30,6 +30,14 @@ class TextInput(TextData):
         ids = self.tokenizer.encode(one)
         return TextItem(one, ids[: self.data.max_length - 1] if self.cuts else ids)
 
+    def is_overlong(self, one: Any) -> bool:
+        return len(self.tokenizer.encode(one)) >= self.data.max_length
+
+    @property
+    def limit(self) -> str:
+        done = "only their beginning is read" if self.cuts else "they are read as a whole"
+        return f"data.max_length={self.data.max_length} tokens: {done}"
+
     def length(self, item: TextItem) -> int:
         return len(item.ids)
 

@@ -1,6 +1,7 @@
 """Two texts come in, and are read as one: files and batches of them. What a reader makes of two: `two_texts.py`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -37,6 +38,14 @@ class TwoTextsInput(TwoTextsReader, TextInput):  # pyright: ignore[reportIncompa
     @property
     def marks(self) -> tuple[int | None, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.frame.first, self.frame.end
+
+    def is_overlong(self, one: Any) -> bool:
+        return sum(len(self.tokenizer.encode(text)) for text in self.two(one)) > self.data.max_length - 2
+
+    @property
+    def limit(self) -> str:
+        done = "the longer text is cut" if self.cuts else "they are read as a whole"
+        return f"data.max_length={self.data.max_length} tokens: {done}"
 
     def writer(self) -> Vocabulary:
         return JoinedTexts(self.tokenizer, self.most)

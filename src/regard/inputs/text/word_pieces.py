@@ -6,12 +6,15 @@ the size of the vocabulary. A word of which a tokenizer leaves nothing is read a
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from regard.corpora.pair import words as words_of
 from regard.data.special_ids import SpecialIds
 from regard.data.tokenizer import Tokenizer
+from regard.data.windows import OVERLAP, owners
 from regard.errors import CallError
 from regard.look.axis import Axis, Token
 
@@ -33,6 +36,14 @@ class WordsItem(NamedTuple):
     def places(self) -> list[int]:
         """Of the first piece of each word."""
         return [place for place, one in enumerate(self.pieces) if not place or self.pieces[place - 1].word != one.word]
+
+    def part(self, first: int, end: int, most: int) -> "WordsItem":
+        """The words from `first` to `end`, with at most so many pieces: of one longer word, the first ones."""
+        places = [*self.places, len(self.pieces)]
+        pieces = self.pieces[places[first] : places[end]][:most]
+        skipped = sum(len(word) + 1 for word in self.words[:first])
+        moved = (Piece(one.id, one.word - first, one.start - skipped, one.end - skipped) for one in pieces)
+        return WordsItem(self.words[first:end], tuple(moved))
 
 
 class Pieces:
@@ -71,24 +82,82 @@ class Pieces:
         return "first pieces\n" + self.tokenizer.to_json()
 
 
-def words_item(tokenizer: Tokenizer, one: Any, cut: str, max_length: int) -> WordsItem:
-    """A text, which is cut into words as `decoding.cut` says; or words, which are taken as they are."""
-    if isinstance(one, str):
-        words = one.split() if cut == "spaces" else words_of(one)
-    elif isinstance(one, Sequence) and all(isinstance(word, str) for word in one):
-        words = list(one)
-    else:
-        raise CallError(f"an input is a text or a list of words, not {type(one).__name__}")
-    spaced = next((word for word in words if len(word.split()) != 1), None)
-    if spaced is not None:
-        raise CallError(f"the word {spaced!r} is empty or has a space in it: give each word alone")
-    pieces = tuple(Pieces(tokenizer).cut(words))
-    if len(pieces) >= max_length:
-        raise CallError(
-            f"this text has {len(pieces)} tokens, more than the {max_length - 1} that the model was trained for "
-            "(data.max_length): give it sentence by sentence"
-        )
-    return WordsItem(tuple(words), pieces)
+class WordsWindow(NamedTuple):
+    """Some words of a text, and which of them this window is asked about: those from `first` to `end`."""
+
+    item: WordsItem
+    first: int
+    end: int
+
+
+class WordsReader:
+    """What inputs of words have in common, with torch and without."""
+
+    recipe: Any
+    tokenizer: Tokenizer
+
+    @property
+    def most(self) -> int:
+        """Pieces that the model reads at once."""
+        return self.recipe.data.max_length - 1
+
+    def whole(self, one: Any) -> WordsItem:
+        """A text, which is cut into words as `decoding.cut` says; or words, which are taken as they are."""
+        if isinstance(one, str):
+            words = one.split() if self.recipe.decoding.cut == "spaces" else words_of(one)
+        elif isinstance(one, Sequence) and all(isinstance(word, str) for word in one):
+            words = list(one)
+        else:
+            raise CallError(f"an input is a text or a list of words, not {type(one).__name__}")
+        spaced = next((word for word in words if len(word.split()) != 1), None)
+        if spaced is not None:
+            raise CallError(f"the word {spaced!r} is empty or has a space in it: give each word alone")
+        return WordsItem(tuple(words), tuple(Pieces(self.tokenizer).cut(words)))
+
+    def read(self, one: Any) -> Any:
+        """The item of a text that the model reads at once."""
+        item = self.whole(one)
+        if len(item.pieces) > self.most:
+            raise CallError(
+                f"this text has {len(item.pieces)} tokens, more than the {self.most} that the model was trained for "
+                "(data.max_length): give it sentence by sentence"
+            )
+        return item
+
+    def windows(self, one: Any) -> Iterator[Any]:
+        """The items of a text of any length: windows of whole words, a quarter of which overlaps."""
+        return (window.item for window in self.words_windows(self.whole(one)))
+
+    def is_overlong(self, one: Any) -> bool:
+        return len(self.whole(one).pieces) > self.most
+
+    @property
+    def limit(self) -> str:
+        return f"data.max_length={self.most + 1} tokens: they are read in windows that overlap"
+
+    def words_windows(self, item: WordsItem) -> list[WordsWindow]:
+        if len(item.pieces) <= self.most:
+            return [WordsWindow(item, 0, len(item.words))]
+        places = np.array([*item.places, len(item.pieces)])
+        spans: list[tuple[int, int]] = []
+        while not spans or spans[-1][1] < len(item.words):
+            begin = 0
+            if spans:  # a quarter of the pieces again, and at least one word more than the last window
+                begin = int(np.searchsorted(places, places[spans[-1][1]] - self.most // OVERLAP))
+                begin = min(max(begin, spans[-1][0] + 1), spans[-1][1])
+            end = int(np.searchsorted(places, places[begin] + self.most, side="right")) - 1
+            spans.append((begin, min(max(end, begin + 1), len(item.words))))
+        asked = owners(spans)
+        return [
+            WordsWindow(item.part(*span, self.most), first - span[0], end - span[0])
+            for span, (first, end) in zip(spans, asked, strict=True)
+        ]
+
+    def length(self, item: Any) -> int:
+        return len(item.pieces)
+
+    def name(self, one: Any) -> str:
+        return one if isinstance(one, str) else " ".join(one)
 
 
 def words_axis(tokenizer: Tokenizer, item: WordsItem, first: int | None, end: int) -> Axis:

@@ -15,7 +15,7 @@ from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput
 from regard.inputs.text.pairs import Frame, PairExamples
-from regard.inputs.text.word_pieces import Pieces, WordsItem, words_axis, words_item
+from regard.inputs.text.word_pieces import Pieces, WordsItem, WordsReader, words_axis
 from regard.look.axis import Axis
 from regard.models.tagger import Words
 
@@ -42,7 +42,7 @@ def framed(frame: Frame, ended: Sequence[NDArray[Any] | list[int]], places: Sequ
     return Words(frame.padded(ended), padded(moved))
 
 
-class WordsInput(TextInput):
+class WordsInput(WordsReader, TextInput):  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
     def writer(self) -> Vocabulary:
         return Pieces(self.tokenizer)
 
@@ -53,16 +53,6 @@ class WordsInput(TextInput):
         return Example(tuple(pair.source.split()), (pair.target,))
 
     # ------------------------------------------------------------------------------------------------------- one's own
-    def read(self, one: Any) -> Any:
-        """A text, which is cut into words as `decoding.cut` says; or words, which are taken as they are."""
-        return words_item(self.tokenizer, one, self.recipe.decoding.cut, self.data.max_length)
-
-    def name(self, one: Any) -> str:
-        return one if isinstance(one, str) else " ".join(one)
-
-    def length(self, item: Any) -> int:
-        return len(item.pieces)
-
     def collate(self, items: Sequence[Any]) -> Any:
         ids = [[piece.id for piece in item.pieces] + [self.frame.end] for item in items]
         return framed(self.frame, ids, [item.places for item in items])

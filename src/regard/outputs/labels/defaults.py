@@ -74,7 +74,7 @@ def _sound(sample: Sample) -> Plan:
         "kind": "sound_recurrent", "cell": "gru", "pyramid": 2 if usual > 0.5 else 1,
         "dropout": 0.3 if sample.count < 5000 else 0.2,
     }  # fmt: skip
-    return Plan([*sounds.hearing(sample.inputs), *sounds.augmentation(sample.count)], [
+    return Plan([*sounds.hearing(sample.inputs, most=sounds.AT_ONCE), *sounds.augmentation(sample.count)], [
         Size("small", {**common, "width": 64}, 10),
         Size("middle", {**common, "width": 128}, 15, 1000),
         Size("large", {**common, "width": 256}, 20, 10_000),

@@ -32,6 +32,7 @@ from regard.outputs.baselines import (
     nearest_means,
 )
 from regard.outputs.batched import device_of, rows_of
+from regard.outputs.groups import mean_of_windows
 from regard.outputs.labels import classes
 from regard.outputs.labels.settings import ClassifyRecipe, LabeledTextSettings, PretrainedClassifierSettings
 from regard.outputs.labels.vocabulary import ClassOutput
@@ -107,6 +108,9 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         table = np.empty((len(examples), len(self.labels)), np.float32)
         for rows, batch in self.batches(examples, self.recipe.training.max_tokens).in_order():
             table[rows] = model.logits(batch.source.to(device_of(model))).float().cpu().numpy()
+        if long := examples.overlong():
+            rows, inputs = zip(*long, strict=True)
+            table[list(rows)] = self.logits(model, inputs)
         return table, [self.labels.decode(examples.target(row)) for row in range(len(examples))]
 
     def some(self, valid: Examples, most: int) -> list[Example]:
@@ -164,6 +168,8 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return [tuple(self.labels.classes(self.labels.writing.labels(one.texts[0]))) for one in examples]
 
     def logits(self, model: Classifier, inputs: Sequence[Any]) -> Logits:
-        items = [self.input.read(one) for one in inputs]
-        found = rows_of(self.input, model, items, model.logits, self.recipe.decoding.batch_tokens)
+        def ask(items: list[Any]) -> list[Tensor]:
+            return rows_of(self.input, model, items, model.logits, self.recipe.decoding.batch_tokens)
+
+        found = mean_of_windows(self.input, inputs, ask)
         return torch.stack(found).numpy() if found else np.empty((0, len(self.labels)), np.float32)

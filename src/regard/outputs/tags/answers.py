@@ -1,6 +1,6 @@
 """From the log-probabilities of tags to what a tagger answers. Nothing of a model, and no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from regard.data.labels import Labels
 from regard.errors import CallError
+from regard.inputs.text.word_pieces import WordsItem, WordsReader
 from regard.look.axis import Axis, Token
 from regard.look.said import Said
 from regard.metrics.spans import marks_spans, spans
@@ -25,11 +26,23 @@ class Tagged(Prediction):
     spans: list[dict[str, Any]]
 
 
+Table = Float[np.ndarray, "W N"]
+
+
 class Chosen(NamedTuple):
     """The class of each word, and the log-probability of all of them."""
 
     classes: list[int]
     total: float
+
+
+def in_windows(
+    input: WordsReader, items: Sequence[WordsItem], ask: Callable[[list[WordsItem]], Sequence[Table]]
+) -> list[Table]:
+    """A row of each word of texts of any length: `ask` is given windows of them, and has a table of each."""
+    windows = [input.words_windows(item) for item in items]
+    found = iter(ask([one.item for some in windows for one in some]))
+    return [np.concatenate([next(found)[one.first : one.end] for one in some]) for some in windows]
 
 
 def tagged(name: str, words: Sequence[str], table: Float[np.ndarray, "W N"], names: Sequence[str]) -> Tagged:

@@ -35,7 +35,7 @@ from regard.outputs.labels.classes import CONFUSION, confusion_picture, confusio
 from regard.outputs.labels.vocabulary import ClassOutput
 from regard.outputs.looking import LookOptions
 from regard.outputs.result import Candidate, Measure, Prediction, Scores, Tally
-from regard.outputs.tags.answers import chosen_tags, marked, tagged, tags_axis
+from regard.outputs.tags.answers import chosen_tags, in_windows, marked, tagged, tags_axis
 from regard.outputs.tags.settings import RecurrentTaggerSettings, TagRecipe
 from regard.parts import build_attention
 
@@ -89,15 +89,16 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Tagger, inputs: Sequence[Any]) -> list[Prediction]:
-        items = [self.input.read(one) for one in inputs]
+        items = [self.input.whole(one) for one in inputs]
         tables = self._log_probabilities(model, items)
         names = [self.input.name(one) for one in inputs]
         return [tagged(*one, self.labels.names) for one in zip(names, (i.words for i in items), tables, strict=True)]
 
     def given_candidates(self, model: Tagger, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         """log p(tags | words) of given tags, separated by spaces."""
-        pairs = zip(inputs, outputs, strict=True)
-        return [Candidate(tags, self._told(model, one, tags).score) for one, tags in pairs]
+        items = [self.input.whole(one) for one in inputs]
+        found = zip(items, self._log_probabilities(model, items), outputs, strict=True)
+        return [Candidate(tags, chosen_tags(item.words, table, self.labels, tags).total) for item, table, tags in found]
 
     def _told(self, model: Tagger, one: Any, given: str | None) -> Told:
         """The given tags, or the model's own, with their log-probability."""
@@ -108,12 +109,18 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return Told(chosen.classes, " ".join(tags), chosen.total, marked(item.words, tags, self.labels.names))
 
     def _tags(self, model: Tagger, inputs: Sequence[Any]) -> list[list[str]]:
-        tables = self._log_probabilities(model, [self.input.read(one) for one in inputs])
+        tables = self._log_probabilities(model, [self.input.whole(one) for one in inputs])
         return [[self.labels.names[number] for number in table.argmax(1)] for table in tables]
 
     def _log_probabilities(self, model: Tagger, items: Sequence[WordsItem]) -> list[Float[np.ndarray, "W N"]]:
-        tables = rows_of(self.input, model, items, model.logits, self.recipe.decoding.batch_tokens)
-        return [table[: len(item.words)].log_softmax(-1).numpy() for item, table in zip(items, tables, strict=True)]
+        """Of each word; texts that are longer than the model reads at once go through it in windows."""
+
+        def ask(windows: list[WordsItem]) -> list[Float[np.ndarray, "W N"]]:
+            tables = rows_of(self.input, model, windows, model.logits, self.recipe.decoding.batch_tokens)
+            pairs = zip(windows, tables, strict=True)
+            return [table[: len(item.words)].log_softmax(-1).numpy() for item, table in pairs]
+
+        return in_windows(self.input, items, ask)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Tagger, one: Any, options: LookOptions) -> list[Told]:
@@ -145,11 +152,11 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         """The tag that each word has most often in training; of a word that is not there, the most frequent one."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for one in train.sample(ROWS):
-            for word, tag in zip(self.input.read(one.input).words, one.texts[0].split(), strict=False):
+            for word, tag in zip(self.input.whole(one.input).words, one.texts[0].split(), strict=False):
                 counts[word][tag] += 1
         best = {word: most_frequent(tags.elements()) for word, tags in counts.items()}
         usual = most_frequent(best.values())
-        words = (self.input.read(example.input).words for example in examples)
+        words = (self.input.whole(example.input).words for example in examples)
         return {"most frequent tag of the word": [[best.get(word, usual) for word in some] for some in words]}
 
     def tally(self, answers: Sequence[Sequence[str]], examples: Sequence[Example]) -> Tally:

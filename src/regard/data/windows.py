@@ -1,0 +1,29 @@
+"""What is longer than a model's limit, in windows that overlap. No torch.
+
+    window w of n tokens:  w·(size − overlap) ≤ t < w·(size − overlap) + size,   until one reaches n
+
+so that whatever is no longer than the overlap stands whole in at least one window. Devlin et al. 2018
+(arXiv:1810.04805), whose code cuts SQuAD's documents so (`doc_stride` there is size − overlap).
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+OVERLAP = 4  # of windows of which nothing else is known: one in so many of their tokens
+
+
+def windows(tokens: int, size: int, overlap: int | None = None) -> list[tuple[int, int]]:
+    """First token and end of each window; what fits has one window. By default a quarter of a window overlaps."""
+    step = max(1, size - (size // OVERLAP if overlap is None else overlap))
+    found = [(0, min(size, tokens))]
+    while found[-1][1] < tokens:
+        start = found[-1][0] + step
+        found.append((start, min(start + size, tokens)))
+    return found
+
+
+def owners(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """First and end of what each window is asked about: neighbors meet in the middle of their overlap, so that what is
+    asked about has neighbors on both sides."""
+    meets = [(one[1] + other[0]) // 2 for one, other in pairwise(spans)]
+    return list(zip([spans[0][0], *meets], [*meets, spans[-1][1]], strict=True))
