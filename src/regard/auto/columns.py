@@ -82,7 +82,7 @@ def is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return cell.lower() in ("nan", "na", "n/a", "null", "none", "-")
+        return cell.lower() in ("?", "nan", "na", "n/a", "null", "none", "-")
     return True
 
 

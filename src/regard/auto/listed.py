@@ -172,7 +172,7 @@ def _called(column: Column) -> str:
 
 
 def _described(table: Table) -> str:
-    by = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+    by = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
     cut = f", separated by {by[table.delimiter]}" if table.delimiter else ""
     held = ", ".join(f"{column.key} ({column.kind})" for column in table.columns)
     header = "with a header" if table.header else "without a header"
@@ -304,6 +304,12 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, 
     times = of.get("time", [])
     id = next((c for c in ids if c is not label and _tells_apart(table, c, times[0] if times else None)), None)
     facts = series_facts(table, times[0] if times else None, id)
+    follow = bool(times) or _follow(table, id)
+    if not follow and "label" in of and label is None and not sure:
+        raise CallError(
+            f"{table.path}: rows of numbers with a label, and no order in them: features are not what regard learns "
+            "from. If they are steps of a series, a column has to say when (time) or which series (id)"
+        )
     clock_first = not times or times[0] is table.columns[0]  # there it is found without a name
     if not table.header and (not clock_first or "label" in of or "text" in of or "id" in of):
         raise CallError(f"{table.path}: a table of numbers without a header: write a first line that names the columns")
@@ -328,25 +334,21 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, 
     if unused := [str(column.key) for column in texts if column not in helping]:
         beliefs.append(f"columns of many different texts are not read: {', '.join(unused)}")
     beliefs.append(f"to be forecast: {', '.join(numbers)}")
-    follow = bool(times) or _follow(table, id)
-    if not follow and "label" in of and not sure:
-        raise CallError(
-            f"{table.path}: rows of numbers with a label, and no order in them: features are not what regard learns "
-            "from. If they are steps of a series, a column has to say when (time) or which series (id)"
-        )
     doubt = "" if follow else "there are no times: rows are taken for steps that follow each other"
     return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown, doubt)
 
 
 def _follow(table: Table, id: Column | None) -> bool:
-    """Whether a number is nearer to the one before it than to any other: rows in any order are no series."""
-    if id is not None:
-        return True
+    """Whether a number is nearer to the one before it, in its series, than to any other: rows in any order are no
+    series."""
+    names = [] if id is None else [name for (name,) in table.all_cells(id, most=MOST)]
+    ends = [at for at, (one, other) in enumerate(pairwise(names), 1) if one != other]
     for column in table.columns:
         cells = table.all_cells(column, most=MOST) if column.kind == "number" else ()
-        values = np.array([as_number(cell) for (cell,) in cells])
-        values = values[np.isfinite(values)]
-        spread = values.std() if len(values) > 2 else 0.0
-        if spread > 0 and np.abs(np.diff(values)).mean() < NEAR * spread:
+        series = np.split(np.array([as_number(cell) for (cell,) in cells]), ends)
+        series = [one[np.isfinite(one)] for one in series]
+        long = [one for one in series if len(one) > 2 and np.ptp(one) > 0]
+        apart, spread = sum(np.abs(np.diff(one)).mean() for one in long), sum(one.std() for one in long)
+        if long and apart < NEAR * spread:
             return True
     return False

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path, PurePosixPath
@@ -32,6 +32,7 @@ from regard.files.lines import open_bytes, raw_lines
 from regard.files.shards import files_of, is_pattern
 from regard.inputs.media_files import is_tar
 from regard.inputs.prompt.files import text_files
+from regard.inputs.series.archive import archive_rows, is_archive
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _BLOCKS = 32  # of a part of plain text, at least
@@ -228,7 +229,7 @@ def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Call
         kept = deque(lines, maxlen=max(1, round(share * found.count)))
         to.write_bytes(b"".join([*first, *kept]))
         return str(to), len(kept)
-    rows = (row.fields for row in csv_rows(path) if not row.line.problem and any(map(str.strip, row.fields)))
+    rows = _all_rows(path)
     names = next(rows)
     at = names.index(id) if isinstance(id, str) else int(id)
     sizes = Counter(row[at] for row in rows if len(row) == len(names))
@@ -238,7 +239,7 @@ def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Call
     else:
         skipped = {name: size - max(1, round(share * size)) for name, size in sizes.items()}
     seen, count = Counter[str](), 0
-    rows = (row.fields for row in csv_rows(path) if not row.line.problem and any(map(str.strip, row.fields)))
+    rows = _all_rows(path)
     with to.with_suffix(".csv").open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(next(rows))
@@ -250,6 +251,14 @@ def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Call
                     count += 1
     kept = sum(size > skipped[name] for name, size in sizes.items())
     return str(to.with_suffix(".csv")), kept if found.kinds[1] == "label" else count
+
+
+def _all_rows(path: Path) -> Iterator[Sequence[str]]:
+    """Those of a table of series, below the names of its columns."""
+    if is_archive(path):
+        names, rows = archive_rows(path)
+        return chain([names], (cells for _, cells, problem in rows if not problem))
+    return (row.fields for row in csv_rows(path) if not row.line.problem and any(map(str.strip, row.fields)))
 
 
 def _links(place: Path, folder: Path, keeps: Callable[[], bool], found: Detected) -> tuple[str, int]:

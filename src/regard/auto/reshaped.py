@@ -6,6 +6,10 @@ date,store,item,sales     →   series,date,store,item,sales     several columns
 2024-01-01,A,milk,5           A · milk,2024-01-01,A,milk,5
 1  0.3  0.5  0.4          →   series,label,value               a label and a whole series in each line, as in the
 2  0.1  0.2  0.3              line 1,1,0.3                        UCR archive
+V1,V2,V3                  →   series,value                     a name and a whole series in each line, as in M4
+M1,8000,8350                  M1,8000
+Date;Time;CO              →   time,CO                          a day and an hour in two columns
+10/03/2004;18:00;2,6          10/03/2004 18:00,"2,6"
 """
 
 import csv
@@ -19,12 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from regard.auto.columns import Column, as_number, is_number, is_time
-from regard.auto.files import files_in, role_of
+from regard.auto.files import files_in, parts_of, role_of
 from regard.auto.listed import NEAR
 from regard.auto.tables import MANY, Table, read_table
 from regard.auto.told import Told
-from regard.data.formats import csv_rows
+from regard.data.formats import csv_rows, is_number_table
 from regard.data.json_rows import QUESTIONS, question_rows
+from regard.errors import CallError
 from regard.files import atomic
 from regard.files.lines import PACKED, ending
 
@@ -32,6 +37,7 @@ SERIES, BETWEEN = "series", " · "
 _FEWEST_TIMES = 6
 _FEWEST_STEPS = 16
 _MOST_NAMES = 3  # columns that name a series together
+_HOUR = re.compile(r"\d\d?[:.]\d\d([:.]\d\d)?")
 _YEAR = re.compile(r"(1[6-9]|20)\d\d")
 Rows = Iterator[Sequence[str]]
 
@@ -45,7 +51,11 @@ def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> 
             into.mkdir(parents=True, exist_ok=True)
             atomic.write_text(into / f"{role}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         return str(into)
-    if not path.is_file() or ending(path) not in (".csv", ".tsv", ".tab") or told.data or told.said - {"values"}:
+    if told.data or told.said - {"values", "label"}:
+        return data
+    if path.is_dir():
+        return _reshaped_parts(path, into, tell)
+    if not path.is_file() or not _may_be_table(path):
         return data
     table = read_table(path)
     if table is None:
@@ -62,7 +72,32 @@ def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> 
     if _is_series_a_line(table):
         tell(f"{path} has a label and a whole series in each line: a copy with a line for each step, in {into}")
         return _written(path, into, lambda rows: _steps(rows, header=table.header))
+    if told.said == {"label"}:
+        return data
+    if _is_named_series_a_line(table):
+        tell(f"{path} has a name and a whole series in each line: a copy with a line for each step, in {into}")
+        return _written(path, into, lambda rows: _named_steps(rows, header=table.header))
+    if clock := _day_and_hour(table):
+        tell(f"{path} has days and hours in two columns: a copy with both in one, in {into}")
+        return _written(path, into, lambda rows: _timed(rows, *clock))
     return data
+
+
+def _reshaped_parts(place: Path, into: Path, tell: Callable[[str], None]) -> str:
+    """A folder whose parts have a label and a whole series in each line."""
+    try:
+        parts = {role: path for role, path in parts_of(place).by_role.items() if path.is_file()}
+    except CallError:  # several data sets: `detect` says which
+        return str(place)
+    train = parts.get("train")
+    table = read_table(train) if train is not None and _may_be_table(train) else None
+    if table is None or not _is_series_a_line(table):
+        return str(place)
+    header = table.header
+    tell(f"{place} has a label and a whole series in each line: copies with a line for each step, in {into}")
+    for role, path in parts.items():
+        _written(path, into, lambda rows: _steps(rows, header=header), role)
+    return str(into)
 
 
 def _questions_of_pictures(place: Path) -> dict[str, list[dict[str, str]]]:
@@ -95,6 +130,29 @@ def _is_series_a_line(table: Table) -> bool:
     long = [one for one in series if len(one) >= _FEWEST_TIMES]
     apart, spread = ([measure(one) for one in long] for measure in (lambda one: np.abs(np.diff(one)).mean(), np.std))
     return bool(long) and bool(np.mean(apart) < NEAR * np.mean(spread))
+
+
+def _is_named_series_a_line(table: Table) -> bool:
+    """A column of names, then numbers under names that count; shorter series end with empty cells."""
+    first, *rest = table.columns
+    if not table.header or first.kind not in ("id", "text", "label") or first.distinct < len(table.rows):
+        return False
+    counted = [re.fullmatch(r"\D*(\d+)", str(column.key)) for column in rest]
+    places = [int(found[1]) for found in counted if found]
+    in_order = len(places) == len(rest) >= _FEWEST_STEPS and places == [*range(places[0], places[0] + len(rest))]
+    return in_order and all(column.kind in ("number", "id", "empty") for column in rest)
+
+
+def _day_and_hour(table: Table) -> tuple[int, int] | None:
+    """The places of a column of days, which repeat, and of one of hours and minutes."""
+    columns = [*enumerate(table.columns)] if table.header else []
+    days = [at for at, column in columns if column.kind == "time" and column.distinct < column.filled]
+    hours = [
+        at
+        for at, one in columns
+        if one.filled and all(_HOUR.fullmatch(cell.strip()) for cell in table.cells(one) if cell)
+    ]
+    return (days[0], hours[0]) if len(days) == 1 and len(hours) == 1 and days != hours else None
 
 
 def _is_given(cell: str) -> bool:
@@ -149,11 +207,29 @@ def _joined(rows: Rows, at: Sequence[int]) -> Rows:
 def _steps(rows: Rows, *, header: bool) -> Rows:
     yield SERIES, "label", "value"
     for number, (label, *values) in enumerate(islice(rows, header, None), 1):
+        label = f"{float(label):g}" if is_number(label) else label  # 1 of 1.0000000e+00
         yield from ((f"line {number}", label, value) for value in values if _is_given(value))
 
 
-def _written(path: Path, into: Path, change: Callable[[Rows], Rows]) -> str:
-    file = into / (path.stem if path.suffix.lower() in PACKED else path.name)
+def _named_steps(rows: Rows, *, header: bool) -> Rows:
+    yield SERIES, "value"
+    for name, *values in islice(rows, header, None):
+        yield from ((name, value) for value in values if _is_given(value))
+
+
+def _timed(rows: Rows, day: int, hour: int) -> Rows:
+    for number, row in enumerate(rows):
+        if max(day, hour) < len(row) and row[day].strip():
+            both = f"{row[day].strip()} {row[hour].strip().replace('.', ':')}" if number else "time"
+            yield both, *(cell for at, cell in enumerate(row) if at not in (day, hour))
+
+
+def _may_be_table(path: Path) -> bool:
+    return ending(path) in (".csv", ".tsv", ".tab") or is_number_table(path)
+
+
+def _written(path: Path, into: Path, change: Callable[[Rows], Rows], name: str = "") -> str:
+    file = into / (name or (path.stem if path.suffix.lower() in PACKED else path.name))
     file = file.with_suffix(".csv")
     file.parent.mkdir(parents=True, exist_ok=True)
 

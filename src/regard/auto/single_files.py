@@ -12,7 +12,7 @@ from regard.auto.listed import of_table
 from regard.auto.tables import MOST, evenly, read_table
 from regard.auto.told import Told
 from regard.data.conll import find_layout, is_conll, read_conll
-from regard.data.formats import is_tab_table
+from regard.data.formats import is_number_table, is_tab_table
 from regard.data.pairs import Columns, Pair
 from regard.data.tables import Role
 from regard.errors import CallError
@@ -20,6 +20,7 @@ from regard.files.lines import BROKEN, LONGEST_LINE, ending, open_bytes, raw_lin
 from regard.files.shards import files_of
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
+_TABLES = (".csv", ".tsv", ".tab")
 _SURE = (".csv", ".json", ".jsonl", ".ndjson", ".tmx")  # they hold no words with a tag a line
 _TEXT = "save what is in it as text first: a table as .csv, a document as .txt"
 #: First bytes of files that are no text, and what to do with them; any other with a zero byte is none, either.
@@ -46,6 +47,8 @@ def of_file(path: Path, told: Told) -> Detected:
             return _conll(path, told)
         if suffix in JSON_ENDINGS and told.may_be_plain and are_chats(first):
             return of_documents(path)
+        if told.said == {"text"} and suffix not in _TABLES and is_number_table(first):
+            return _plain_text(path)
     table = read_table(path)
     return _plain_text(path) if table is None else of_table(table, told)
 
@@ -73,7 +76,7 @@ def _line_count(path: Path) -> int:
 
 def holds_rows(path: Path) -> bool:
     """Whether a text file holds a table, or words with a tag a line, and not plain text."""
-    return is_conll(path) or is_tab_table(path)
+    return is_conll(path) or is_tab_table(path) or is_number_table(path)
 
 
 def of_parallel(files: Mapping[Role, tuple[Path, Path]], *, guessed: bool = False) -> Detected:

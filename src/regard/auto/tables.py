@@ -11,12 +11,13 @@ from typing import Any
 
 from regard.auto.columns import Column, column_of
 from regard.data.columns import names_columns, require_distinct_names
-from regard.data.formats import DELIMITERS, find_delimiter, flat_record, table_rows
+from regard.data.formats import DELIMITERS, SNIFFED, find_delimiter, flat_record, number_delimiter, table_rows
 from regard.data.json_rows import json_rows
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import ending, read_lines
 from regard.files.shards import files_of
+from regard.inputs.series.archive import archive_rows, is_archive
 from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
 MOST = 2000  # rows that are looked at
@@ -73,6 +74,8 @@ def _read_table(path: Path, listing: bool, seen: tuple[tuple[int, int], ...]) ->
         return _records(path, lambda: chain.from_iterable(map(parquet_records, files)))
     if ending(path) == ".tmx":
         return _records(path, lambda: chain.from_iterable(map(tmx_records, files)))
+    if is_archive(files[0]):
+        return _records(path, lambda: chain.from_iterable(map(_archive_records, files)))
     ahead = list(islice(read_lines(files[0]), MOST + 1))
     good = [line for line in ahead if not line.problem and line.text.strip()]
     lines = [line.text for line in good]
@@ -105,6 +108,11 @@ def _read_table(path: Path, listing: bool, seen: tuple[tuple[int, int], ...]) ->
     return Table(path, columns, first, spread, count, header, delimiter, read, problems)
 
 
+def _archive_records(path: Path) -> Iterator[dict[str, Any]]:
+    names, rows = archive_rows(path)
+    return (dict(zip(names, cells, strict=True)) for _, cells, problem in rows if not problem)
+
+
 def evenly(rows: Iterable[Any]) -> tuple[list[Any], int]:
     """Some rows at equal distances, at most twice `MOST`, and how many rows there are."""
     some, step, count = [], 1, 0
@@ -127,10 +135,10 @@ def _in_plain(rows: Sequence[Sequence[str]], ways: dict[str, bool]) -> list[list
 
 
 def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
-    """Tabs are no part of sentences, so they count in any file; commas and the like only where the ending says that
-    there is a table, perhaps of one column."""
+    """Tabs are no part of sentences, so they count in any file, as does what separates numbers; commas and the like
+    only where the ending says that there is a table, perhaps of one column."""
     table = suffix in (".csv", ".tsv", ".tab")
-    found = find_delimiter(lines, DELIMITERS if table else "\t", agree=0.9)
+    found = number_delimiter(lines[:SNIFFED]) or find_delimiter(lines, DELIMITERS if table else "\t", agree=0.9)
     return found or (("," if suffix == ".csv" else "\t") if table and lines else None)
 
 

@@ -72,7 +72,7 @@ class _Values:
 
     @cached_property
     def numbers(self) -> float:
-        return self._mean(lambda cell: bool(re.fullmatch(r"[-+]?[\d.,]+", cell)))
+        return self._mean(lambda cell: bool(re.fullmatch(r"[-+]?[\d.,]+([eE][-+]?\d+)?", cell)))
 
     @cached_property
     def words(self) -> float:

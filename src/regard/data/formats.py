@@ -20,6 +20,11 @@ from regard.files.lines import LONGEST_LINE, Line, read_lines
 DELIMITERS = "\t,;|"
 SNIFFED = 50  # lines by which a delimiter is known
 _SHORTEST_RECORD = 1 << 16  # characters of a record that a quote holds together, where many quotes are never closed
+_FEWEST_NUMBERS = 8  # lines of a table of numbers
+_AGREE = 0.95  # of its lines have equally many columns, and of the cells of a column are numbers
+_NUMBER = re.compile(r"[-+]?[$€£¥]? ?[-+]?(\d[\d.,]*|[.,]\d+)([eE][-+]?\d+)? ?%?")
+_TIME = re.compile(r"(?=.*\d)[\d:./+ TZ-]*([A-Z][a-z]{2,8}[-. ,]*)?[\d:./+ TZ-]*( ?[AP]M)?")
+_NO_NUMBER = frozenset(("", "?", "-", "nan", "na", "n/a", "null", "none"))
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 csv.field_size_limit(2 * LONGEST_LINE)  # a cell may be a long document
 
@@ -46,9 +51,10 @@ def tsv_rows(path: Path) -> Iterator[Row]:
 
 
 def csv_rows(path: Path) -> Iterator[Row]:
-    """Commas (or semicolons, tabs, bars: whatever the first lines agree on) separate columns; see `table_rows`."""
-    first = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
-    return table_rows(read_lines(path), find_delimiter(first) or ",")
+    """Commas (or semicolons, tabs, bars: whatever the first lines agree on; spaces, between numbers) separate columns;
+    see `table_rows`."""
+    first = _first_lines(path)
+    return table_rows(read_lines(path), number_delimiter(first) or find_delimiter(first) or ",")
 
 
 def text_rows(text: str, delimiter: str = "") -> Iterator[Row]:
@@ -61,8 +67,11 @@ def table_rows(lines: Iterable[Line], delimiter: str) -> Iterator[Row]:
     """Return the records of a table.
 
     Between commas and semicolons, a cell in double quotes may hold delimiters, line feeds, and quotes written twice.
-    Between tabs and bars, quotes are letters of the text, unless they are written as programs quote cells.
+    Between tabs and bars, quotes are letters of the text, unless they are written as programs quote cells. A space
+    stands for any white space.
     """
+    if delimiter == " ":
+        return (Row(line, [] if line.problem else line.text.split()) for line in lines)
     return (_plain_rows if delimiter in "\t|" else _quoted_rows)(_Lines(lines), delimiter)
 
 
@@ -172,8 +181,42 @@ def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float =
 
 def is_tab_table(path: Path) -> bool:
     """Whether nearly all lines have equally many columns, two or more: tabs are no part of sentences."""
-    lines = [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
-    return find_delimiter(lines, "\t", agree=0.9) is not None
+    return find_delimiter(_first_lines(path), "\t", agree=0.9) is not None
+
+
+def is_number_table(path: Path) -> bool:
+    """Whether the first lines are a table of numbers, whatever the file is called."""
+    return number_delimiter(_first_lines(path)) is not None
+
+
+def _first_lines(path: Path) -> list[str]:
+    return [line.text for line in islice(read_lines(path), SNIFFED) if line.text.strip() and not line.problem]
+
+
+def number_delimiter(lines: Sequence[str]) -> str | None:
+    """What separates the columns of a table that consists of numbers, dates and times, perhaps below their names, with
+    at most a few short texts; None, if these lines are no such table. A single column counts as one with commas."""
+    for delimiter in filter(None, (find_delimiter(lines, agree=0.9), " ", "\n")):
+        found = [line.split(delimiter if delimiter == "\n" else None) for line in lines]
+        rows = found if delimiter in " \n" else [row.fields for row in text_rows("\n".join(lines), delimiter)]
+        width = len(rows[-1]) if len(rows) >= _FEWEST_NUMBERS else 0
+        body = [row for row in rows[1:] if len(row) == width]
+        if not width or (width == 1) != (delimiter == "\n") or len(body) < _AGREE * (len(rows) - 1):
+            continue
+        kinds = [_kind_of([cell.strip() for cell in column]) for column in zip(*body, strict=True)]
+        numbers, others = kinds.count("number"), kinds.count("")
+        if numbers and (not others or (delimiter != " " and numbers > 2 * others)):
+            return "," if delimiter == "\n" else delimiter
+    return None
+
+
+def _kind_of(cells: Sequence[str]) -> str:
+    """Whether nearly all of these are numbers, or dates and times."""
+    filled = [cell for cell in cells if cell.lower() not in _NO_NUMBER]
+    for kind, form in (("number", _NUMBER), ("time", _TIME)):
+        if filled and sum(bool(form.fullmatch(cell)) for cell in filled) >= _AGREE * len(filled):
+            return kind
+    return "" if filled else "empty"
 
 
 def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[Cells | Bad]:

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from regard import corpora
 from regard.corpora.series import load_series
-from regard.data.formats import csv_rows, text_rows, tsv_rows
+from regard.data.formats import csv_rows, is_number_table, text_rows, tsv_rows
 from regard.data.pairs import Bad, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
 from regard.files.lines import ending
 from regard.files.shards import files_of, is_pattern
+from regard.inputs.series.archive import archive_rows, is_archive
 from regard.inputs.series.notation import (
     date_format,
     has_decimal_commas,
@@ -36,7 +37,7 @@ from regard.inputs.series.notation import (
 from regard.inputs.series.settings import MOST_TEXTS, LabeledSeriesSettings, TableSettings, WindowSettings
 from regard.inputs.series.times import as_number
 
-MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
+MISSING = frozenset(("", "?", "nan", "na", "n/a", "null", "none", "-"))
 TIMES = ("time", "date", "timestamp", "datetime", "ds")
 LOOKED_AT = 100  # lines that show what a column holds
 Cells = Sequence[object]
@@ -132,7 +133,12 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
             if not records:
                 raise RegardError(f"{path}: the table is empty")
             return Opened(str(path), *_columns({name: [record[name] for record in records] for name in records[0]}))
+        case _ if is_archive(path):
+            return Opened(str(path), *archive_rows(path))
         case other:
+            if is_number_table(path):
+                rows = ((line.number, fields, line.problem) for line, fields, _ in csv_rows(path))
+                return Opened(str(path), *_with_header(rows, roles))
             raise CallError(
                 f"{path}: the ending {other!r} says no format; use .csv, .tsv (also compressed) or .parquet"
             )

@@ -1,0 +1,134 @@
+"""Series as archives of benchmarks have them, read as a table with a line for each step.
+
+GunPoint_TRAIN.ts     sktime (UCR, UEA): a series a line, its channels separated by colons, its class at the end
+tourism.tsf           Monash: the name, the start and the values of a series in each line
+GunPoint_TRAIN.arff   Weka: rows of attributes; a series each, if there are numbers and, at the end, a class
+
+series,label,value    series,time,value    or the attributes as they are
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from regard.errors import CallError
+from regard.files.lines import Line, ending, read_lines
+
+ENDINGS = (".ts", ".tsf", ".arff")
+SERIES = "series"
+_STEPS = 16  # numbers before a class, in a row that is a series
+_STAMP = re.compile(r"\(([^()]*),([^(),]*)\)")  # a time and a value
+_MONTHS = {"yearly": 12, "quarterly": 3, "monthly": 1}
+_SECONDS = {
+    "weekly": 604800, "daily": 86400, "hourly": 3600, "half_hourly": 1800, "30_minutes": 1800, "15_minutes": 900,
+    "10_minutes": 600, "5_minutes": 300, "minutely": 60, "10_seconds": 10, "4_seconds": 4, "seconds": 1,
+}  # fmt: skip
+Rows = Iterator[tuple[int, Sequence[str], str]]  # line, cells, what is wrong with it
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is one of these: it begins with settings (@...), and says where data begins."""
+    if ending(path) not in ENDINGS:
+        return False
+    first = (line.text.strip() for line in read_lines(path))
+    return next((text for text in first if text and not text.startswith(("#", "%"))), "").startswith("@")
+
+
+def archive_rows(path: Path) -> tuple[list[str], Rows]:
+    """The names of the columns, and all rows."""
+    lines = (line for line in read_lines(path) if line.text.strip() and not line.text.startswith(("#", "%")))
+    settings: list[list[str]] = []
+    for line in lines:
+        if line.text.strip().lower() == "@data":
+            return {".ts": _sktime, ".tsf": _monash, ".arff": _weka}[ending(path)](path, settings, lines)
+        name, *rest = line.text.strip().split(None, 1)
+        settings.append([name.lower(), *rest])
+    raise CallError(f"{path}: there is no line @data, below which series begin")
+
+
+def _sktime(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple[list[str], Rows]:
+    said = {name: "".join(rest).lower() for name, *rest in settings}
+    if said.get("@targetlabel", "false").startswith("true"):
+        raise CallError(f"{path}: has a number to predict for each series (@targetLabel); regard predicts classes")
+    labeled = said.get("@classlabel", "false").startswith("true")
+    first = next(lines, None)
+    if first is None:
+        raise CallError(f"{path}: there is no series below @data")
+    channels = len(_channels(first.text)) - labeled
+    names = ["value"] if channels == 1 else [f"value {at}" for at in range(1, channels + 1)]
+
+    def rows() -> Rows:
+        for number, line in enumerate(chain([first], lines), 1):
+            found = _channels(line.text)
+            label = found.pop() if labeled else ""
+            if line.problem or len(found) != channels:
+                yield line.number, (), line.problem or f"{len(found)} channels where the first series has {channels}"
+                continue
+            steps = zip_longest(*(channel.split(",") for channel in found), fillvalue="?")
+            yield from ((line.number, (f"line {number}", *([label] * labeled), *step), "") for step in steps)
+
+    return [SERIES, *(["label"] * labeled), *names], rows()
+
+
+def _channels(line: str) -> list[str]:
+    """The values of each channel, and the class; times are left out, as their steps are equal."""
+    return _STAMP.sub(lambda found: found[2], line).strip().split(":")
+
+
+def _monash(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple[list[str], Rows]:
+    attributes = [rest[0].split()[0] for name, *rest in settings if name == "@attribute"]
+    frequency = next((rest[0].strip() for name, *rest in settings if name == "@frequency"), "")
+    timed = "start_timestamp" in attributes and frequency in {*_MONTHS, *_SECONDS}
+
+    def rows() -> Rows:
+        for number, line in enumerate(lines, 1):
+            *told, values = line.text.strip().split(":")
+            named = dict(zip(attributes, told, strict=False))
+            if line.problem or len(told) != len(attributes):
+                yield line.number, (), line.problem or f"{len(told)} attributes where there are {len(attributes)}"
+                continue
+            name = named.get("series_name", f"line {number}")
+            for step, value in enumerate(values.split(",")):
+                time = [_time(named["start_timestamp"], frequency, step)] if timed else []
+                yield line.number, (name, *time, value), ""
+
+    return [SERIES, *(["time"] * timed), "value"], rows()
+
+
+def _time(start: str, frequency: str, steps: int) -> str:
+    """The time that is so many steps after the start of a series."""
+    begin = datetime.strptime(start.strip(), "%Y-%m-%d %H-%M-%S")
+    if frequency in _SECONDS:
+        return str(begin + timedelta(seconds=steps * _SECONDS[frequency]))
+    months = begin.year * 12 + begin.month - 1 + steps * _MONTHS[frequency]
+    return f"{months // 12}-{months % 12 + 1:02}-01"
+
+
+def _weka(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple[list[str], Rows]:
+    attributes = [_attribute(rest[0]) for name, *rest in settings if name == "@attribute"]
+    if any(kind == "relational" for _, kind in attributes):
+        raise CallError(f"{path}: has an attribute of several series (relational): use the .ts file of the same data")
+    names, kinds = [name for name, _ in attributes], [kind for _, kind in attributes]
+    series = len(names) > _STEPS and kinds[-1].startswith("{") and not any(kind[0] == "{" for kind in kinds[:-1])
+
+    def rows() -> Rows:
+        for number, line in enumerate(lines, 1):
+            cells = next(csv.reader([line.text], quotechar="'", skipinitialspace=True))
+            if line.problem or len(cells) != len(names):
+                yield line.number, (), line.problem or f"{len(cells)} columns where there are {len(names)} attributes"
+            elif series:
+                yield from ((line.number, (f"line {number}", cells[-1], cell), "") for cell in cells[:-1])
+            else:
+                yield line.number, cells, ""
+
+    return [SERIES, "label", "value"] if series else names, rows()
+
+
+def _attribute(said: str) -> tuple[str, str]:
+    """Its name and what it holds: numeric, {a,b}, string, relational."""
+    name = re.match(r"'[^']*'|\"[^\"]*\"|\S+", said)
+    assert name is not None
+    return name[0].strip("'\""), said[name.end() :].strip().lower() or "numeric"
