@@ -654,7 +654,7 @@ FOLDERS_AND_FRAMES: list[Case] = [
 ]
 
 
-def _detected(given: Any, folder: Path) -> Detected:
+def detected(given: Any, folder: Path) -> Detected:
     """As `regard train DATA` does it: copies in the usual form first, where the data needs one."""
     place = rewritten(as_path(given, folder / "data"), folder / "utf8", lambda _: None)
     return detect(reshaped(place, Told(), folder / "reshaped", lambda _: None))
@@ -666,7 +666,7 @@ def test_public_formats_are_known_and_their_columns_roles_and_counts_are_right(c
 
 
 def check_case(case: Case, tmp_path: Path) -> None:
-    found = _detected(case.make(tmp_path), tmp_path)
+    found = detected(case.make(tmp_path), tmp_path)
     data = {
         key: value.replace(f"{tmp_path}/", "") if isinstance(value, str) else value for key, value in found.data.items()
     }

@@ -1,15 +1,18 @@
-"""Series and arrays in the formats of public data sets; the cases are read as those of test_public_formats.py are."""
+"""Series and arrays of pictures in the formats of public data sets, read as those of test_public_formats.py are."""
 
+import gzip
 import math
+import pickle
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.auto.detect import detect
 from regard.errors import CallError
-from test_public_formats import Case, check_case, compressed, files, lines
-
-CASE = pytest.mark.parametrize
+from test_public_formats import Case, check_case, compressed, detected, files, lines
 
 
 def wave(step: int, start: float = 0.0) -> float:
@@ -54,6 +57,16 @@ _M4 = lines(
     ",".join(f'"V{k}"' for k in range(1, 72)),
 )
 _LABELED = {"id": "series", "kind": "series", "label": "label"}
+
+
+def wave_array(*shape: int) -> np.ndarray:
+    return np.sin(np.arange(math.prod(shape)) / 30).reshape(shape)
+
+
+def _saved(file: Path, *array: np.ndarray, **arrays: np.ndarray) -> Path:
+    np.savez(file, **arrays) if arrays else np.save(file, *array)  # pyright: ignore[reportArgumentType]
+    return file
+
 
 SERIES: list[Case] = [
     Case(
@@ -156,15 +169,106 @@ SERIES: list[Case] = [
          files("d/ECG_TRAIN.ts", _SKTIME, "d/ECG_TEST.ts", _SKTIME, "d/ECG_TRAIN.arff", _ARFF, "d/ECG_TEST.arff", _ARFF,
                "d/ECG_TRAIN.txt", _UCR, "d/ECG_TEST.txt", _UCR, give="d"),
          ("series", "label"), {"train": "d/ECG_TRAIN.ts", "test": "d/ECG_TEST.ts", **_LABELED}, 30),
+    Case("NumPy: an array of steps and columns", lambda folder: _saved(folder / "flow.npy", wave_array(200, 3)),
+         ("series", "values"), {"train": "flow.npy"}, 200),
+    Case("NumPy: an .npz with the array data", lambda folder: _saved(folder / "PEMS.npz", data=wave_array(200, 3)),
+         ("series", "values"), {"train": "PEMS.npz"}, 200),
 ]  # fmt: skip
 
 
-@CASE("case", SERIES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", SERIES, ids=lambda case: case.name)
 def test_series_of_public_data_sets_are_known(case: Case, tmp_path: Path) -> None:
     check_case(case, tmp_path)
 
 
-@CASE(
+def mnist(at: str, give: str, pack: Callable[[bytes], bytes] = bytes) -> Callable[[Path], Path]:
+    """60 pictures for training and 20 for testing, as MNIST has them."""
+
+    def make(folder: Path) -> Path:
+        (folder / at).mkdir(parents=True, exist_ok=True)
+        for part, count in (("train", 60), ("t10k", 20)):
+            for name, array in (("images-idx3", _pixels(count)), ("labels-idx1", np.arange(count) % 10)):
+                head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+                ending = ".gz" if pack is gzip.compress else ""
+                (folder / at / f"{part}-{name}-ubyte{ending}").write_bytes(
+                    pack(head + array.astype(np.uint8).tobytes())
+                )
+        return folder / give
+
+    return make
+
+
+def _pixels(count: int) -> np.ndarray:
+    return np.arange(count * 64).reshape(count, 8, 8) % 255
+
+
+def cifar(*names: str, labels: int, give: str = "d", classes: str = "") -> Callable[[Path], Path]:
+    """20 rows of labels and 32×32 colors in each file."""
+
+    def make(folder: Path) -> Path:
+        (folder / "d").mkdir()
+        for name in names:
+            rows = b"".join(bytes([n % 2] * (labels - 1) + [n % 4]) + bytes(3072) for n in range(20))
+            (folder / "d" / name).write_bytes(rows)
+        (folder / "d" / classes).write_text("apple\nbear\ncup\ndog\n")
+        return folder / give
+
+    return make
+
+
+def _kaggle(part: str) -> tuple[str, str]:
+    names = ",".join(f"pixel{n}" for n in range(784))
+    return f"d/{part}.csv", lines(
+        40, lambda n: f"{n % 10}," + ",".join(str(n + k % 200) for k in range(784)), f"label,{names}"
+    )
+
+
+def _npz(folder: Path, names: str) -> Path:
+    train, labels, test, others = names.split()
+    numbers = np.arange(60)[:, None] % 10
+    arrays = {train: _pixels(60), labels: numbers, test: _pixels(20), others: numbers[:20]}
+    return _saved(folder / "data.npz", **arrays)
+
+
+_TWO_PARTS = {"kind": "image", "train": "d", "test": "d"}
+_ONE_FILE = {"kind": "image", "train": "data.npz", "test": "data.npz"}
+
+PICTURES: list[Case] = [
+    Case("MNIST: idx files", mnist("d", "d"), ("image", "label"), _TWO_PARTS, 60),
+    Case("MNIST: idx.gz files in MNIST/raw", mnist("d/MNIST/raw", "d", gzip.compress),
+         ("image", "label"), {"kind": "image", "train": "d/MNIST/raw", "test": "d/MNIST/raw"}, 60),
+    Case("MNIST: one of its files", mnist("d", "d/train-images-idx3-ubyte.gz", gzip.compress),
+         ("image", "label"), {"kind": "image", **dict.fromkeys(("train", "test"), "d/train-images-idx3-ubyte.gz")}, 60),
+    Case("MNIST: mnist.npz of Keras", lambda folder: _npz(folder, "x_train y_train x_test y_test"),
+         ("image", "label"), _ONE_FILE, 60),
+    Case("MedMNIST: .npz", lambda folder: _npz(folder, "train_images train_labels test_images test_labels"),
+         ("image", "label"), _ONE_FILE, 60),
+    Case("MNIST: Kaggle's csv of pixels", files(*_kaggle("mnist_train"), *_kaggle("mnist_test"), give="d"),
+         ("image", "label"), {"kind": "image", **dict.fromkeys(("train", "test"), "reshaped/pictures.npz")}, 40),
+    Case("CIFAR-10 in binary",
+         cifar("data_batch_1.bin", "data_batch_2.bin", "test_batch.bin", labels=1, classes="batches.meta.txt"),
+         ("image", "label"), _TWO_PARTS, 40),
+    Case("CIFAR-100 in binary", cifar("train.bin", "test.bin", labels=2, classes="fine_label_names.txt"),
+         ("image", "label"), _TWO_PARTS, 20),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PICTURES, ids=lambda case: case.name)
+def test_arrays_of_pictures_are_known(case: Case, tmp_path: Path) -> None:
+    check_case(case, tmp_path)
+
+
+def test_pickles_are_refused_and_never_opened(tmp_path: Path) -> None:
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for name in ("data_batch_1", "test_batch", "batches.meta"):
+        (folder / name).write_bytes(pickle.dumps({"data": bytes(range(256)) * 40}, 2))
+    for data in (folder, folder / "data_batch_1"):
+        with pytest.raises(CallError, match="is a pickle of Python, which can run code"):
+            detected(data, tmp_path)
+
+
+@pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         ("iris.data", lines(60, lambda n: f"{n * 37 % 50 / 10},{n * 13 % 31 / 10},1.4,{'ab'[n // 30]}"), "features"),

@@ -20,7 +20,7 @@ from regard.files.shards import grouped, pattern_of
 MOST = 200_000  # files that are listed; a folder that has more is looked at no further
 _TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".tmx", ".ts", ".tsf", ".arff"))
 _TEXTS = frozenset((".txt", ".text", ".md"))
-_OTHERS = frozenset((".conll", ".conllu", ".iob", ".bio", ".json", ".npz"))
+_OTHERS = frozenset((".conll", ".conllu", ".iob", ".bio", ".json", ".npz", ".npy"))
 #: What is fetched of a data set of the hub: its card (README.md) and its scripts are no data.
 DATA_FILES = sorted(f"*{ending}" for ending in (_TABLES | _TEXTS | _OTHERS | PICTURES | RECORDINGS) - {".md"})
 T = TypeVar("T")

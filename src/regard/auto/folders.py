@@ -12,18 +12,31 @@ from regard.auto.detected import Detected, class_counts, first_three, picture_si
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in, parallel_files, parts_of, role_of
 from regard.auto.listed import LOOKED_AT, of_table
-from regard.auto.single_files import first_lines, holds_rows, of_file, of_parallel, of_texts
+from regard.auto.single_files import (
+    PICKLE,
+    first_lines,
+    holds_rows,
+    of_arrays,
+    of_file,
+    of_parallel,
+    of_texts,
+    start_of,
+)
 from regard.auto.tables import MOST, Table, read_table
 from regard.auto.told import Told
 from regard.errors import CallError, RegardError
+from regard.files.foreign import is_pickle
 from regard.files.lines import ending
 from regard.files.shards import grouped, pattern_of
+from regard.inputs.image.arrays import is_arrays
 from regard.inputs.media_files import Beside, members
 
 _MOST_CHOICES = 30  # data sets of a folder that are listed
 
 
 def of_folder(place: Path, told: Told) -> Detected:
+    if is_arrays(place):
+        return of_arrays(place)
     if (pairs := parallel_files(place)).by_role:
         found = of_parallel(pairs.by_role, guessed=True)
         return _with_unused(found, [f"{one.name} and {other.name}" for one, other in pairs.unused])
@@ -39,6 +52,8 @@ def of_folder(place: Path, told: Told) -> Detected:
         found = replace(found, data=data, beliefs=[*said, *found.beliefs])
         return _with_unused(found, [path.name for path in parts.unused])
     files = files_in(place)
+    if arrays := next((one for one in _folders_of(files) if is_arrays(one)), None):
+        return of_arrays(arrays)
     if files.pictures or files.recordings:
         return of_media(files, told)
     if files.classes(files.texts):
@@ -54,8 +69,16 @@ def of_folder(place: Path, told: Told) -> Detected:
     if files.texts:
         paths = [place / name for name in files.texts]
         return of_texts(paths, str(place), sum(path.stat().st_size for path in paths))
+    if pickled := next((name for name in files.names[:LOOKED_AT] if is_pickle(start_of(place / name))), None):
+        raise CallError(f"{place / pickled}: {PICKLE}")
     held = ", ".join(files.names[:5]) or "nothing"
     raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
+
+
+def _folders_of(files: Files) -> list[Path]:
+    """The few folders that files without a known ending, or of arrays, lie in."""
+    odd = [name for name in files.names if name.endswith((".bin", "-ubyte", "-ubyte.gz"))]
+    return [files.place / parent for parent in dict.fromkeys(PurePosixPath(name).parent for name in odd[:MOST])]
 
 
 def _with_unused(found: Detected, names: Sequence[str]) -> Detected:

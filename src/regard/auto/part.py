@@ -30,6 +30,7 @@ from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import open_bytes, raw_lines
 from regard.files.shards import files_of, is_pattern
+from regard.inputs.image.arrays import choice, is_arrays, load_arrays, of_role
 from regard.inputs.media_files import is_tar
 from regard.inputs.prompt.files import text_files
 from regard.inputs.series.archive import archive_rows, is_archive
@@ -59,12 +60,12 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
         if len(files := [Path(part.strip()).expanduser() for part in where.split(",")]) != 2:
             return None
         train, count = _parallel(files, folder, keeps)
+    elif found.kinds == ("image", "label") and is_arrays(path):
+        train, count = _arrays(path, folder, keeps)
     elif path.is_dir():
         train, count = _links(path, folder, keeps, found)
     elif is_tar(path):
         return None
-    elif ending(path) == ".npz":
-        train, count = _arrays(path, folder, keeps)
     elif found.kinds[0] == "series":
         train, count = _series(path, folder, found, share, keeps)
     elif ending(path) == ".json" and found.kinds == ("question", "span") and "question" not in found.data:
@@ -76,7 +77,7 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
         train, count = _chosen(_units(path, found), _plain_name(files_of(path)[0], folder), keeps)
     if "split" in found.data:  # one list has all parts: the others stay whole
         more |= {role: where for role in ("valid", "test") if role not in found.data}
-    if found.kinds[0] in ("image", "sound", "image+text") and path.is_file() and ending(path) != ".npz":
+    if found.kinds[0] in ("image", "sound", "image+text") and path.is_file() and not is_arrays(path):
         more |= {"files": found.data.get("files", str(path.parent))}
     inputs = found.inputs
     if found.kinds == ("series", "values"):
@@ -207,17 +208,17 @@ def _squad(path: Path, folder: Path, keeps: Callable[[], bool]) -> tuple[str, in
 def _arrays(path: Path, folder: Path, keeps: Callable[[], bool]) -> tuple[str, int]:
     import numpy as np
 
-    with np.load(path, allow_pickle=False) as arrays:
-        found = {name: arrays[name] for name in arrays.files}
-    size = len(found["x_train"])
-    kept = np.array([keeps() or not number for number in range(size)])
-    np.savez(folder / path.name, **found | {name: found[name][kept] for name in ("x_train", "y_train")})
-    return str(folder / path.name), int(kept.sum())
+    arrays = load_arrays(path)
+    size = len(of_role(arrays, "train", str(path))[0])
+    kept = [number for number in range(size) if keeps() or not number]
+    to = folder / f"{path.stem}.npz"
+    np.savez(to, **choice(arrays, kept))  # pyright: ignore[reportArgumentType]
+    return str(to), len(kept)
 
 
 def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Callable[[], bool]) -> tuple[str, int]:
     """Of many series some as they are, else the end of each: what comes last is what is to be predicted from."""
-    if ending(path) == ".parquet" or is_pattern(path):
+    if ending(path) in (".parquet", ".npy", ".npz") or is_pattern(path):
         return str(path), found.count
     to = _plain_name(path, folder)
     table = read_table(path)

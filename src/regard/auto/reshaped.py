@@ -16,7 +16,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from regard.auto.tables import MANY, Table, read_table
 from regard.auto.told import Told
 from regard.data.formats import csv_rows, is_number_table
 from regard.data.json_rows import QUESTIONS, question_rows
+from regard.data.tables import Role
 from regard.errors import CallError
 from regard.files import atomic
 from regard.files.lines import PACKED, ending
@@ -37,7 +38,7 @@ SERIES, BETWEEN = "series", " · "
 _FEWEST_TIMES = 6
 _FEWEST_STEPS = 16
 _MOST_NAMES = 3  # columns that name a series together
-_HOUR = re.compile(r"\d\d?[:.]\d\d([:.]\d\d)?")
+_HOUR = re.compile(r"([01]?\d|2[0-3])(:[0-5]\d(:[0-5]\d)?|\.[0-5]\d\.[0-5]\d)")
 _YEAR = re.compile(r"(1[6-9]|20)\d\d")
 Rows = Iterator[Sequence[str]]
 
@@ -60,6 +61,9 @@ def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> 
     table = read_table(path)
     if table is None:
         return data
+    if side := _pixels(table):
+        tell(f"{path} has a label and the pixels of a picture in each line: a copy as arrays, in {into}")
+        return _as_arrays({"train": path}, into, side)
     names = [str(column.key) for column in table.columns] if table.header else (table.rows or [[]])[0]
     if first := _first_time(names, table):
         tell(f"{path} has a time in each column: a copy with a line for each, in {into}")
@@ -91,9 +95,14 @@ def _reshaped_parts(place: Path, into: Path, tell: Callable[[str], None]) -> str
         return str(place)
     train = parts.get("train")
     table = read_table(train) if train is not None and _may_be_table(train) else None
-    if table is None or not _is_series_a_line(table):
+    if table is None:
         return str(place)
     header = table.header
+    if side := _pixels(table):
+        tell(f"{place} has a label and the pixels of a picture in each line: a copy as arrays, in {into}")
+        return _as_arrays({role: path for role, path in parts.items() if _pixels(read_table(path)) == side}, into, side)
+    if not _is_series_a_line(table):
+        return str(place)
     tell(f"{place} has a label and a whole series in each line: copies with a line for each step, in {into}")
     for role, path in parts.items():
         _written(path, into, lambda rows: _steps(rows, header=header), role)
@@ -116,6 +125,25 @@ def _questions_of_pictures(place: Path) -> dict[str, list[dict[str, str]]]:
             if name := numbers.get(row["image"].lstrip("0")):
                 found.setdefault(role, []).append(row | {"image": str((place / name).absolute())})
     return found if "train" in found else {}
+
+
+def _pixels(table: Table | None) -> int:
+    """The side of square gray pictures, if a line is a label and pixels (pixel1, pixel2, ... or 1x1, ...); or 0."""
+    names = [str(column.key) for column in table.columns] if table is not None and table.header else ["", ""]
+    side = math.isqrt(len(names) - 1)
+    whole = names[0].lower() in ("label", "class", "y") and side > 1 and side * side == len(names) - 1
+    return side if whole and all(re.fullmatch(r"(pixel|px?)_?\d+|\d+x\d+", name) for name in names[1:]) else 0
+
+
+def _as_arrays(parts: Mapping[Role, Path], into: Path, side: int) -> str:
+    found: dict[str, np.ndarray] = {}
+    for role, path in parts.items():
+        rows = (row.fields for row in islice(csv_rows(path), 1, None) if len(row.fields) == side * side + 1)
+        table = np.array([[*map(int, row)] for row in rows], dtype=np.int64)
+        found |= {f"x_{role}": table[:, 1:].astype(np.uint8).reshape(-1, side, side), f"y_{role}": table[:, 0]}
+    into.mkdir(parents=True, exist_ok=True)
+    np.savez(into / "pictures.npz", **found)  # pyright: ignore[reportArgumentType]
+    return str(into / "pictures.npz")
 
 
 def _is_series_a_line(table: Table) -> bool:

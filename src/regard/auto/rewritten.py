@@ -20,12 +20,13 @@ from regard.auto.files import files_in
 from regard.data.formats import find_delimiter
 from regard.errors import CallError
 from regard.files import atomic
+from regard.files.foreign import is_pickle
 from regard.files.lines import PACKED, ending, open_bytes, raw_lines
 
 _TEXTS = frozenset(
     ("", ".txt", ".text", ".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".conll", ".iob", ".bio")
 )
-_BINARY = frozenset((".npz", ".parquet", ".tmx", ".zip", ".tar", ".tgz"))  # or says itself how it is written
+_BINARY = frozenset((".npz", ".npy", ".parquet", ".tmx", ".zip", ".tar", ".tgz"))  # or says itself how it is written
 _WESTERN, _FASTTEXT, _MAC, _MIXED, _REMARK = "cp1252", "__label__", "\r", "mixed", "#"
 _TOLD = {
     _WESTERN: "is not UTF-8: taken for Windows-1252 (Latin-1)",
@@ -72,6 +73,8 @@ def _form(path: Path) -> str:
         start = file.read(4096)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if is_pickle(start):  # `detect` refuses it
+        return ""
     if b"\0" in start:  # of Latin letters in UTF-16, every second byte is zero
         even, odd = (start[side::2].count(0) / max(1, len(start) // 2) for side in (0, 1))
         return "utf-16-le" if odd > 0.4 > 10 * even else "utf-16-be" if even > 0.4 > 10 * odd else ""

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.auto.detected import Detected, first_three
+from regard.auto.detected import Detected, class_counts, first_three
 from regard.auto.documents import JSON_ENDINGS, are_chats, of_documents
 from regard.auto.listed import of_table
 from regard.auto.tables import MOST, evenly, read_table
@@ -16,13 +16,20 @@ from regard.data.formats import is_number_table, is_tab_table
 from regard.data.pairs import Columns, Pair
 from regard.data.tables import Role
 from regard.errors import CallError
+from regard.files.foreign import is_pickle
 from regard.files.lines import BROKEN, LONGEST_LINE, ending, open_bytes, raw_lines, read_lines
 from regard.files.shards import files_of
+from regard.inputs.image.arrays import is_arrays, load_arrays, of_role, roles_of
+from regard.inputs.series.archive import is_series_array
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
 _TABLES = (".csv", ".tsv", ".tab")
 _SURE = (".csv", ".json", ".jsonl", ".ndjson", ".tmx")  # they hold no words with a tag a line
 _TEXT = "save what is in it as text first: a table as .csv, a document as .txt"
+PICKLE = (
+    "is a pickle of Python, which can run code when it is opened, and is not read: open it with the program that it is "
+    "of, and save arrays (numpy.savez) or a table; data sets such as CIFAR have a binary version, too"
+)
 #: First bytes of files that are no text, and what to do with them; any other with a zero byte is none, either.
 _BINARY = {
     b"PK\x03\x04": f"is a workbook or a document of an office program, or a .zip; {_TEXT}",
@@ -35,13 +42,13 @@ _MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which `read_lines` tells of
 
 def of_file(path: Path, told: Told) -> Detected:
     suffix, first = ending(path), files_of(path)[0]
-    if suffix == ".npz":
-        return _arrays(path)
+    if is_arrays(path) and not is_series_array(path):
+        return of_arrays(path)
     if suffix == ".json" and _is_squad(first):
         return _squad(path)
     if suffix in CONLL:
         return _conll(path, told)
-    if suffix != ".parquet":
+    if suffix not in (".parquet", ".npy", ".npz"):
         _require_text(first)
         if suffix not in _SURE and is_conll(first):
             return _conll(path, told)
@@ -53,9 +60,15 @@ def of_file(path: Path, told: Told) -> Detected:
     return _plain_text(path) if table is None else of_table(table, told)
 
 
-def _require_text(path: Path) -> None:
+def start_of(path: Path) -> bytes:
     with open_bytes(path) as file:
-        start = file.read(4096)
+        return file.read(4096)
+
+
+def _require_text(path: Path) -> None:
+    start = start_of(path)
+    if is_pickle(start):
+        raise CallError(f"{path}: {PICKLE}")
     for first, told in _BINARY.items():
         if start.startswith(first):
             raise CallError(f"{path}: {told}")
@@ -158,19 +171,18 @@ def of_texts(files: Sequence[Path], where: str, size: int) -> Detected:
     return Detected(("nothing", "text"), data, size, filled, [], beliefs, [(line, "") for line in filled[:3]])
 
 
-def _arrays(path: Path) -> Detected:
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            images, labels = arrays["x_train"], arrays["y_train"]
-            names = arrays["classes"].tolist() if "classes" in arrays else None
-    except (OSError, ValueError, KeyError, EOFError) as problem:
-        raise CallError(f"{path}: is no .npz file with x_train and y_train ({problem})") from None
+def of_arrays(path: Path) -> Detected:
+    """Pictures with labels; a folder of them, or a file."""
+    arrays = load_arrays(path)
+    images, labels, names = of_role(arrays, "train", str(path))
+    if names is not None and not all(0 <= int(label) < len(names) for label in labels):
+        raise CallError(f"{path}: a label is not one of the {len(names)} classes")
     some = range(0, len(images), max(1, len(images) // MOST))
-    targets = [str(names[int(labels[row])] if names else labels[row]) for row in some]
+    called = [str(label) if names is None else names[int(label)] for label in labels]
+    targets = [called[row] for row in some]
     facts = [(int(images.shape[1]), int(images.shape[2]), images.ndim == 4 and images.shape[3] >= 3)]
-    beliefs = [f"arrays x_train and y_train: pictures of {images.shape[1]}×{images.shape[2]} pixels with labels"]
+    beliefs = [f"arrays of pictures of {images.shape[1]}×{images.shape[2]} pixels with labels", class_counts(called)]
     shown = [(f"{path.name}#{row}", target) for row, target in zip(some, targets, strict=True)][:3]
-    data = {"kind": "image", "train": str(path)}
+    data: dict[str, Any] = {"kind": "image", "train": str(path)}
+    data |= {role: str(path) for role in roles_of(arrays) if role != "train"}
     return Detected(("image", "label"), data, len(images), facts, targets, beliefs, shown)

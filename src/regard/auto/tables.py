@@ -17,7 +17,7 @@ from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import ending, read_lines
 from regard.files.shards import files_of
-from regard.inputs.series.archive import archive_rows, is_archive
+from regard.inputs.series.archive import archive_rows, is_archive, load_series_array
 from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
 MOST = 2000  # rows that are looked at
@@ -76,6 +76,10 @@ def _read_table(path: Path, listing: bool, seen: tuple[tuple[int, int], ...]) ->
         return _records(path, lambda: chain.from_iterable(map(tmx_records, files)))
     if is_archive(files[0]):
         return _records(path, lambda: chain.from_iterable(map(_archive_records, files)))
+    if ending(path) in (".npy", ".npz"):
+        array = load_series_array(path)
+        called = [f"column {at}" for at in range(1, array.shape[1] + 1)]
+        return _records(path, lambda: (dict(zip(called, row.tolist(), strict=True)) for row in array))
     ahead = list(islice(read_lines(files[0]), MOST + 1))
     good = [line for line in ahead if not line.problem and line.text.strip()]
     lines = [line.text for line in good]

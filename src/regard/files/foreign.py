@@ -9,6 +9,11 @@ from pathlib import Path
 from regard.errors import RegardError
 
 
+def is_pickle(start: bytes) -> bool:
+    """Whether a file that begins with these bytes is a pickle of Python, which can run code when it is opened."""
+    return len(start) > 1 and start[0] == 0x80 and 2 <= start[1] <= 5
+
+
 @contextmanager
 def reading(where: Path | str) -> Iterator[None]:
     """Whatever a file makes its reader stumble over becomes one sentence that names the file."""

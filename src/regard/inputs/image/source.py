@@ -1,25 +1,24 @@
-"""Where the user's pictures are: what all files may be (`media_source.py`), and arrays.
+"""Where the user's pictures are: what all files may be (`media_source.py`), and arrays (`arrays.py`).
 
 data.train=pictures.npz           arrays x_train, y_train, x_test, y_test (and classes: the names of the labels)
+data.train=MNIST/raw              train-images-idx3-ubyte.gz and the like; data_batch_1.bin of CIFAR
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
-from zipfile import BadZipFile
 
 import numpy as np
 
 from regard.corpora.pictures import load_pictures
 from regard.data.files import Source
 from regard.data.pairs import Bad
-from regard.data.tables import SPLIT_NAMES, Role
-from regard.errors import CallError, RegardError
-from regard.files.foreign import require_memory_for
+from regard.data.tables import Role
+from regard.errors import CallError
+from regard.inputs.image.arrays import is_arrays, load_arrays, of_role
 from regard.inputs.image.decode import pillow
 from regard.inputs.media_source import Entry, MediaSource
 
@@ -50,7 +49,7 @@ class PictureSource(MediaSource):
 
     def _all(self) -> Iterable[Entry | Bad]:
         path = Path(self.where).expanduser()
-        if path.suffix == ".npz" and path.is_file():
+        if path.exists() and is_arrays(path):
             return self._called(_arrays(path, self.role))
         return super()._all()
 
@@ -80,32 +79,10 @@ class NamedPictures(Source[Entry]):
 
 
 def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
-    """x_train and y_train (or x_valid, x_test, ...; or x and y), and `classes`, names for labels that are numbers."""
-    names = [name for split in SPLIT_NAMES[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")] + ["x"]
-    where = f"data.{role}={path}"
-    require_memory_for(path)
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            images, labels, classes = _of_role(arrays, names, where)
-    except CallError:
-        raise
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error, MemoryError) as problem:
-        raise RegardError(f"{where}: is not a complete .npz file of plain arrays ({problem})") from None
-    if len(images) != len(labels):
-        raise RegardError(f"{where}: {len(images):,} pictures but {len(labels):,} labels")
+    images, labels, classes = of_role(load_arrays(path), role, f"data.{role}={path}")
     for row, (image, label) in enumerate(zip(images, labels, strict=True)):
         if classes is not None and not 0 <= int(label) < len(classes):
             yield Bad(str(path), row + 1, "columns", f"label {label} is not one of the {len(classes)} classes")
         else:
-            text = str(label if classes is None else classes[int(label)])
+            text = str(label) if classes is None else classes[int(label)]
             yield Entry(f"{path.name}#{row}", (text,), str(path), row + 1, place=image)
-
-
-def _of_role(arrays: Any, names: list[str], where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    found = next((name for name in names if name in arrays.files), None)
-    if found is None:
-        raise CallError(f"{where}: it has no array {names[0]}; it has {', '.join(arrays.files)}")
-    of_labels = found.replace("x", "y", 1) if found.startswith("x") else found.replace("images", "labels")
-    if of_labels not in arrays.files:
-        raise CallError(f"{where}: it has {found} but no {of_labels}")
-    return arrays[found], arrays[of_labels], arrays["classes"] if "classes" in arrays.files else None

@@ -10,12 +10,17 @@ series,label,value    series,time,value    or the attributes as they are
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import chain, zip_longest
 from pathlib import Path
+from zipfile import BadZipFile
 
-from regard.errors import CallError
-from regard.files.lines import Line, ending, read_lines
+import numpy as np
+
+from regard.errors import CallError, RegardError
+from regard.files.foreign import require_memory_for
+from regard.files.lines import BROKEN, Line, ending, read_lines
 
 ENDINGS = (".ts", ".tsf", ".arff")
 SERIES = "series"
@@ -27,6 +32,36 @@ _SECONDS = {
     "10_minutes": 600, "5_minutes": 300, "minutely": 60, "10_seconds": 10, "4_seconds": 4, "seconds": 1,
 }  # fmt: skip
 Rows = Iterator[tuple[int, Sequence[str], str]]  # line, cells, what is wrong with it
+
+
+def is_series_array(path: Path) -> bool:
+    """Whether a file of NumPy holds no pictures with labels: an .npy, or an .npz without x_train and the like."""
+    if path.suffix == ".npz" and path.is_file():
+        with suppress(*BROKEN, ValueError, BadZipFile), np.load(path, allow_pickle=False) as arrays:
+            return not any(re.search(r"^x(_|$)|^x(train|test)|_images$", name) for name in arrays)
+        return False
+    return path.suffix == ".npy"
+
+
+def load_series_array(path: Path) -> np.ndarray:
+    """Steps, or steps × columns: the array of an .npy, the only one of an .npz, or that called data."""
+    require_memory_for(path)
+    try:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            with found as arrays:
+                names = list(arrays)
+                if len(names) > 1 and "data" not in names:
+                    raise CallError(f"{path}: has several arrays ({', '.join(names[:6])}): save the one of the series")
+                found = arrays["data" if "data" in names else names[0]]
+    except (*BROKEN, ValueError, BadZipFile, IndexError) as problem:
+        raise RegardError(f"{path}: is no complete file of plain arrays ({problem})") from None
+    if found.ndim not in (1, 2) or found.dtype.kind not in "fiu" or not found.size:
+        what = f"an array of {found.dtype} and shape {found.shape}"
+        raise CallError(
+            f"{path}: {what} is no table: save steps, or steps × columns, such as numpy.save(NEW, a[..., 0])"
+        )
+    return found.reshape(len(found), -1)
 
 
 def is_archive(path: Path) -> bool:

@@ -25,7 +25,7 @@ from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
 from regard.files.lines import ending
 from regard.files.shards import files_of, is_pattern
-from regard.inputs.series.archive import archive_rows, is_archive
+from regard.inputs.series.archive import archive_rows, is_archive, load_series_array
 from regard.inputs.series.notation import (
     date_format,
     has_decimal_commas,
@@ -133,6 +133,8 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
             if not records:
                 raise RegardError(f"{path}: the table is empty")
             return Opened(str(path), *_columns({name: [record[name] for record in records] for name in records[0]}))
+        case ".npy" | ".npz":
+            return Opened(str(path), *_columns(_of_array(load_series_array(path), roles)))
         case _ if is_archive(path):
             return Opened(str(path), *archive_rows(path))
         case other:
