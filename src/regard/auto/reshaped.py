@@ -100,7 +100,8 @@ def _reshaped_parts(place: Path, into: Path, tell: Callable[[str], None]) -> str
     header = table.header
     if side := _pixels(table):
         tell(f"{place} has a label and the pixels of a picture in each line: a copy as arrays, in {into}")
-        return _as_arrays({role: path for role, path in parts.items() if _pixels(read_table(path)) == side}, into, side)
+        alike: dict[Role, Path] = {role: path for role, path in parts.items() if _pixels(read_table(path)) == side}
+        return _as_arrays(alike, into, side)
     if not _is_series_a_line(table):
         return str(place)
     tell(f"{place} has a label and a whole series in each line: copies with a line for each step, in {into}")
