@@ -106,3 +106,24 @@ def test_every_file_of_the_examples_is_told_of():
     told = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     for file in (ROOT / "examples").iterdir():
         assert f"`{file.name}{'/' if file.is_dir() else ''}`" in told or file.name == "README.md", file.name
+
+
+RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+TABLE = re.compile(r"^\|[-:| ]+\|$", re.MULTILINE)
+PRINTS = re.compile(
+    r"^    .*(?:regard|python|make) \w|`(?:regard [a-z]+|python benchmarks/|make) ?[^`]*`", re.MULTILINE
+)
+
+
+def test_every_table_of_results_has_a_command():
+    for section in RESULTS.split("\n## ")[1:]:
+        if TABLE.search(section):
+            assert PRINTS.search(section), section.partition("\n")[0]
+
+
+@pytest.mark.parametrize(("recipe", "row"), re.findall(r"^\|.*`regard verify ([\w-]+)`(.*)\|$", RESULTS, re.MULTILINE))
+def test_scores_of_results_are_those_that_recipes_promise(recipe, row):
+    promise = config.read(recipe).expected
+    assert promise
+    told = [float(number) for number in re.findall(r"\d+\.\d+", row.rpartition("|")[2])]
+    assert min(abs(number - promise.score) for number in told) <= promise.spread
