@@ -1,12 +1,15 @@
 """Every packaged recipe whose data comes with regard, trained for a few steps on the first few examples of its corpus.
 
 A run is trained once, whichever test of whichever process asks for it first: `trained("shapes-draw")`.
+
+    torchrun --nproc-per-node 2 recipe_runs.py FOLDER RECIPE...     each without dropout, in FOLDER/RECIPE
 """
 
 import fcntl
 import io
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -16,7 +19,7 @@ import pytest
 import torch
 
 import regard
-from regard import config, jobs
+from regard import config, jobs, training_run
 from regard.api import Run
 from regard.corpora import digits, follows, languages, one_shape, pocket, shapes, spelling, stories, tones
 from regard.corpora.series import load_series
@@ -76,6 +79,23 @@ def rebuilt(name: str, model: dict[str, Any]) -> Trained:
     job.restore(made.run.folder)
     torch.manual_seed(1)
     return made._replace(run=Run(made.run.folder, recipe, job.bound(job.build().eval())))
+
+
+def train_without_dropout(folder: Path, names: Iterable[str]) -> None:
+    """In this process, or in those of torchrun: the same steps, whose losses are all logged."""
+    with small_corpora():
+        for name in names:
+            tree = config.as_tree(config.read(name))
+            tree["training"] |= {"max_steps": 4, "validate_every": 4, "log_every": 1, "warmup": 1, "looks": 0}
+            recipe = config.build(tree | {"model": _without_dropout(tree["model"])}, name)
+            training_run.train(recipe, folder / name, check=False)
+
+
+def _without_dropout(model: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_dropout(value) if isinstance(value, dict) else 0.0 if key.endswith("dropout") else value
+        for key, value in model.items()
+    }
 
 
 def short(name: Any) -> dict[str, Any]:
@@ -155,3 +175,7 @@ def _wav(samples: Any, rate: int) -> bytes:
     written = io.BytesIO()
     soundfile.write(written, samples, rate, format="WAV")
     return written.getvalue()
+
+
+if __name__ == "__main__":
+    train_without_dropout(Path(sys.argv[1]), sys.argv[2:])

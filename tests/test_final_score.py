@@ -24,7 +24,16 @@ from regard.inputs.prompt.settings import TextDataSettings
 from regard.inputs.question.windows import Asked
 from regard.metrics.intervals import bootstrap, middle, wilson
 from regard.metrics.text import bleu, bleu_counts, bleu_of
-from regard.outputs.baselines import labels_by_words, most_frequent, nearest_inputs, nearest_means, ngram_bits
+from regard.outputs.baselines import (
+    LETTERS_A_SECOND,
+    affordable,
+    labels_by_words,
+    most_frequent,
+    nearest_inputs,
+    nearest_means,
+    ngram_bits,
+    within,
+)
 from regard.outputs.final_score import compared
 from regard.outputs.result import Measure, Tally
 from regard.outputs.span.scores import nearby_words
@@ -96,6 +105,24 @@ def test_labels_by_words() -> None:
     assert both is not None
     assert both.tolist() == [[True, True, False], [False, False, True]]
     assert labels_by_words([("!",), ("?",)], np.eye(2, dtype=bool), [(".",)], several=False) is None
+
+
+def test_baselines_learn_from_no_more_texts_than_their_time_allows() -> None:
+    """Of long documents, 20,000 took longer than all of a minute. The odd rows say the contrary of the even ones."""
+    words, number = ("good", "bad"), 40
+    train = [(f"{words[row % 2]} " * (LETTERS_A_SECOND // 500 // number),) for row in range(number)]
+    right = np.eye(2, dtype=bool)[[row % 2 for row in range(number)]]
+    with within(0.001):
+        few = affordable(train)
+        assert 5 <= len(few) <= 20
+        assert {*np.diff(few)} == {few[1] - few[0]}  # evenly spread
+        said = labels_by_words(train, right, [("good",), ("bad",)], several=False)
+        near = nearest_inputs([text for (text,) in train], ["good"])
+    assert len(affordable(train)) == number
+    assert said is not None
+    assert near is not None
+    assert {*near} <= {*few}
+    assert 0 < said.sum() <= 2
 
 
 def test_two_texts_and_scripts_without_spaces_have_features_too() -> None:

@@ -406,3 +406,16 @@ def test_a_pretrained_encoder_is_tagged_on_first_pieces(run, tmp_path):
     kept = other.model.get_submodule("encoder").state_dict()
     for name, value in run.model.encoder.state_dict().items():
         assert torch.equal(value, kept[name])
+
+
+def test_a_process_without_a_share_of_a_batch_counts_nothing(run):
+    """Of a batch with one row, the second of two processes has none; its input may have any number of words."""
+    job = jobs.make(run.recipe)
+    job.restore(run.folder)
+    job.prepare(run.folder / "cache")
+    batches = job.batches()
+    alone = batches.batch(np.zeros(0, np.int64))
+    assert alone.source.places.shape[1] > 1
+    loss = run.job.model.train()(alone)
+    assert (loss.total.item(), int(loss.count)) == (0, 0)
+    run.job.model.eval()

@@ -14,7 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from recipe_runs import small_corpora
+import regard
+from recipe_runs import small_corpora, train_without_dropout
 from regard import config, jobs
 from regard.errors import CallError, RegardError
 from regard.training import parallel
@@ -24,13 +25,23 @@ from regard.training.parallel import Parallel, processes
 from training_example import new_model, train
 
 SCRIPT = Path(__file__).with_name("training_example.py")
+RECIPES = Path(__file__).with_name("recipe_runs.py")
+TASKS = (
+    "tags", "texts-classify", "answer-transformer", "translate-recurrent", "lag", "series-classify", "digits-cnn",
+    "shapes-caption",
+)  # fmt: skip
 
 
-def run_two(folder: Path, *arguments: str, launch: tuple[str, ...] = ()) -> None:
+def run_two(script: Path, *arguments: str, launch: tuple[str, ...] = (), seconds: float = 120) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *launch]
-    command = [*torchrun, str(SCRIPT), str(folder), "dropout=0", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*torchrun, str(script), *arguments], capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr
+
+
+def losses(folder: Path) -> list[float]:
+    """Of all steps and validations."""
+    records = read_metrics(folder / "metrics.jsonl")
+    return [record["loss"] if record["kind"] == "train" else record["scores"]["loss"] for record in records]
 
 
 def assert_close_runs(one: Path, other: Path) -> None:
@@ -38,18 +49,14 @@ def assert_close_runs(one: Path, other: Path) -> None:
     assert mine.keys() == theirs.keys()
     for name, value in mine.items():
         torch.testing.assert_close(value, theirs[name], rtol=1e-5, atol=1e-5)
-    losses = [
-        [record["loss"] if record["kind"] == "train" else record["scores"]["loss"] for record in records]
-        for records in (read_metrics(folder / "metrics.jsonl") for folder in (one, other))
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert losses(one) == pytest.approx(losses(other), rel=1e-5)
 
 
 @pytest.mark.slow
 def test_two_processes_then_one(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     train(one, dropout=0, max_steps=12)
-    run_two(other, "max_steps=12")
+    run_two(SCRIPT, str(other), "dropout=0", "max_steps=12")
     assert_close_runs(one, other)
     train(one, dropout=0)
     train(other, dropout=0)
@@ -61,7 +68,7 @@ def test_one_process_then_two_with_shared_out_weights(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     train(one, dropout=0, accumulate=2)
     train(other, dropout=0, accumulate=2, max_steps=6)
-    run_two(other, "accumulate=2", "shard=1")
+    run_two(SCRIPT, str(other), "dropout=0", "accumulate=2", "shard=1")
     assert_close_runs(one, other)
 
 
@@ -84,6 +91,25 @@ def test_shares_of_a_batch_have_the_loss_of_the_whole(
     assert sum(share.count for share in shares) == whole.count
     total = sum(share.total.item() for share in shares)
     assert (total == pytest.approx(whole.total.item(), rel=1e-4)) is same
+
+
+@pytest.mark.slow
+def test_each_task_has_the_losses_of_one_process_in_two(tmp_path: Path) -> None:
+    """One launch trains the recipes one after the other. Some of their batches have a single row: then one process has
+    no share of it. `encode` contrasts the pairs of each process's own share."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    run_two(RECIPES, str(two), *TASKS, "encode-transformer", seconds=600)
+    train_without_dropout(one, TASKS)
+    for name in TASKS:
+        assert len(losses(one / name)) == 5
+        assert losses(two / name) == pytest.approx(losses(one / name), rel=1e-5), name
+    with small_corpora():
+        job = jobs.make(regard.load(two / "encode-transformer").recipe)
+        job.prepare(tmp_path / "cache")
+        model, batches = job.build(), job.batches()
+        parts = [model(next(batches.epoch(0, rank=rank, world=2))) for rank in (0, 1)]
+    expected = sum(part.total.item() for part in parts) / sum(part.count.item() for part in parts)
+    assert losses(two / "encode-transformer")[0] == pytest.approx(expected, rel=1e-5)
 
 
 # -------------------------------------------------------------------------------------------------- one process alone
@@ -129,7 +155,7 @@ def test_unknown_device_is_the_callers_mistake() -> None:
 @pytest.mark.slow
 def test_processes_that_are_started_again_find_each_other(tmp_path: Path) -> None:
     """torchrun keeps the addresses of the dead: without a place of its own, the third attempt would call them."""
-    run_two(tmp_path, "max_steps=6", "attempts=2", launch=("--max-restarts", "2"))
+    run_two(SCRIPT, str(tmp_path), "dropout=0", "max_steps=6", "attempts=2", launch=("--max-restarts", "2"))
     assert read_metrics(tmp_path / "metrics.jsonl")[-1]["step"] == 6
 
 

@@ -80,7 +80,9 @@ class Tagger(nn.Module):
         self.register_buffer("class_weights", class_weights, persistent=False)  # of the training data, for training
 
     def forward(self, batch: TaggedWords) -> Loss:
-        logits, target = self.logits(batch.source).flatten(0, 1), batch.target.flatten()
+        logits = self.logits(batch.source)
+        target = batch.target.expand(logits.shape[:2]).flatten()  # of a process without a share, it is one unknown tag
+        logits = logits.flatten(0, 1)
         if not self.training:
             return class_loss(logits, target)
         return class_loss(logits, target, weights=self.class_weights, smoothing=self.label_smoothing)

@@ -10,7 +10,9 @@ plain text                 n-grams, smoothed as Witten and Bell 1991 (method C; 
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -26,12 +28,25 @@ FEW_ROWS = 3000  # of pictures and recordings, which take longer to read
 COSTLY = 400_000  # rows × classes of a logistic regression; beyond, fewer rows are taken
 FEWEST_ROWS = 2000  # but so many at least
 MANY_CLASSES = 200  # more of them are told apart by the nearest mean
+LETTERS_A_SECOND = 1_000_000  # of training texts that TF-IDF and logistic regression learn from
 PHRASES = 100_000  # words and pairs of words that TF-IDF knows
 LETTERS_A_WORD = 15  # where words are longer, the script has no spaces between them: letters are taken
 AT_ONCE = 256  # texts compared with all others at once
 TOKENS, LONGEST = 1_000_000, 5  # n-grams: training tokens, and the largest n
 TFIDF, NEAREST_MEAN = "TF-IDF + logistic regression", "nearest mean"
 NEAREST, MAJORITY = "nearest training input", "most frequent label"
+
+_seconds: ContextVar[float] = ContextVar("regard_seconds_of_baselines", default=60.0)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """In this block, a baseline learns from as many texts as it can read in about `seconds`."""
+    token = _seconds.set(seconds)
+    try:
+        yield
+    finally:
+        _seconds.reset(token)
 
 
 def most_frequent(values: Iterable[T]) -> T:
@@ -71,6 +86,7 @@ def labels_by_words(
 ) -> Bool[np.ndarray, "M C"] | None:
     """Labels of inputs of one text or more by TF-IDF and logistic regression; with `several`, one of each label."""
     keep = _spread(len(train), max(FEWEST_ROWS, COSTLY // max(1, right.shape[1])))
+    keep = keep[affordable([train[int(row)] for row in keep])]
     vectors = tfidf([train[int(row)] for row in keep], test)
     if vectors is None:
         return None
@@ -110,15 +126,23 @@ def _nearest_centroid(ours: Any, classes: NDArray[Any], theirs: Any) -> Int[np.n
 
 def nearest_inputs(train: Sequence[str], test: Sequence[str]) -> Int[np.ndarray, " M"] | None:
     """Of each test text, the training text that is most alike, by the cosine of TF-IDF."""
-    vectors = tfidf([[one] for one in train], [[one] for one in test])
+    keep = affordable([[one] for one in train])
+    vectors = tfidf([[train[int(row)]] for row in keep], [[one] for one in test])
     if vectors is None:
         return None
     ours, theirs = vectors
-    return np.concatenate([np.asarray((part @ ours.T).toarray()).argmax(1) for part in _parts(theirs)])
+    return keep[np.concatenate([np.asarray((part @ ours.T).toarray()).argmax(1) for part in _parts(theirs)])]
 
 
 def _parts(rows: Any) -> Iterable[Any]:
     return (rows[start : start + AT_ONCE] for start in range(0, rows.shape[0], AT_ONCE))
+
+
+def affordable(texts: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    """The rows, evenly spread, of as many texts as a baseline can learn from in its time (`within`)."""
+    letters = sum(len(text) for one in texts for text in one)
+    share = min(1.0, LETTERS_A_SECOND * _seconds.get() / max(1, letters))
+    return _spread(len(texts), max(1, round(share * len(texts))))
 
 
 def _spread(count: int, most: int) -> NDArray[np.int64]:

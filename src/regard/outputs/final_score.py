@@ -16,6 +16,7 @@ import numpy as np
 from torch import nn
 
 from regard.metrics.intervals import Interval, bootstrap, middle, wilson
+from regard.outputs.baselines import within
 from regard.outputs.result import Measure, Tally, readable
 
 MOST = 2000  # test examples that are scored at the end of training
@@ -83,8 +84,8 @@ def _examples(count: int) -> str:
 def final_score(output: Any, model: nn.Module, train: Any, *, seconds: float) -> FinalScore | None:
     """Score a model and its baselines on the test data; None if the output has no such score.
 
-    `train`: the training split, which baselines learn from. `seconds`: about how long the model may answer. Of more
-    test examples than it can answer by then, some are scored, evenly spread.
+    `train`: the training split, which baselines learn from. `seconds`: about how long the model may answer, and each
+    baseline may learn. Of more test examples than the model can answer by then, some are scored, evenly spread.
     """
     measure: Measure | None = output.measure()
     if measure is None:
@@ -93,7 +94,9 @@ def final_score(output: Any, model: nn.Module, train: Any, *, seconds: float) ->
     some = _affordable(output, model, output.spread(examples, MOST), seconds)
     answers = output.answers(model, some)
     tally: Tally = output.tally(answers, some)
-    others: dict[str, Tally] = {name: output.tally(said, some) for name, said in output.baselines(train, some).items()}
+    with within(seconds):
+        learned: Mapping[str, Any] = output.baselines(train, some)
+    others: dict[str, Tally] = {name: output.tally(said, some) for name, said in learned.items()}
     found = compared(measure, tally, others, len(some), len(examples))
     return replace(found, overlong=output.overlong(some))
 

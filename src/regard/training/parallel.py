@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from regard.training.protocols import InStages
 TOGETHER = timedelta(minutes=5)
 # How long they wait for what process 0 does alone: prepare data, validate, save.
 ALONE = timedelta(hours=4)
+_joined = count()  # how often this process joined others
 
 
 class Parallel:
@@ -209,9 +211,10 @@ def _join(rank: int, world: int, device: torch.device) -> None:
     """Meet the other processes.
 
     torchrun keeps one store of addresses for all attempts (`--max-restarts`) and torch does not tell them apart, so
-    that processes started again would call those that are dead. Each attempt has its own part of the store here.
+    that processes started again would call those that are dead. Each attempt, and each run that a program trains after
+    another, has its own part of the store here.
     """
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    attempt = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}.{next(_joined)}"
     try:
         store, _, _ = next(rendezvous("env://", rank, world, timeout=TOGETHER))
         store.set_timeout(TOGETHER)
