@@ -446,7 +446,7 @@ def test_what_a_column_holds(name: str, cells: list[str], kind: str) -> None:
 
 def test_numbers_that_count_the_rows_are_no_values_where_they_stand_first() -> None:
     counted = [str(number) for number in range(50)]
-    assert column_of("n", counted, first=True).kind == "id"
+    assert column_of("n", counted, numbered=True).kind == "id"
     assert column_of("n", counted).kind == "number"
 
 
@@ -778,7 +778,9 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
         (lambda folder: _written(folder / "empty.txt", "\n\n"), "no text in it"),
         (lambda folder: _written(folder / "head.csv", "text,label\n"), "1 row can be read"),
         (lambda folder: _written(folder / "a.csv", "text,label\n" + "some more words here,spam\n" * 9), "second class"),
-        (lambda folder: _written(folder / "a.csv", _scored()), "'score' holds many different numbers"),
+        (lambda folder: _written(folder / "a.csv", _scored()), "'score' holds many different numbers; .*Convert"),
+        (lambda folder: _written(folder / "a.csv", _scored("stars", 4)), "column 'stars' holds many .*predicts text"),
+        (lambda folder: _written(folder / "a.csv", _scored("target", 2)), "column 'target' holds many .*predicts"),
         (lambda folder: _written(folder / "a.json", '{"data": [{"title": "x", "paragraphs": 3}]}'), "cannot be read"),
         (lambda folder: _written(folder / "book.xlsx", "PK\x03\x04..."), "office program.*save what is in it as text"),
         (lambda folder: _written(folder / "paper.pdf", "%PDF-1.7"), "is a PDF"),
@@ -795,8 +797,9 @@ def test_what_is_no_data_is_said_in_a_sentence(make: Callable[[Path], Path], say
         detect(str(make(tmp_path)))
 
 
-def _scored() -> str:
-    return "text,score\n" + "".join(f"a text of some words and {n},{n / 7:.3f}\n" for n in range(60))
+def _scored(name: str = "score", each: int = 1) -> str:
+    """Numbers with fractions, each of them several times."""
+    return f"text,{name}\n" + "".join(f"a text of some words and {n},{n // each / 7:.3f}\n" for n in range(120))
 
 
 def _bomb() -> str:
@@ -958,11 +961,97 @@ def test_rows_without_a_label_are_left_out_and_reported(missing: object, tmp_pat
         assert "nan" not in recipe.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("missing", ["", "nan", "None", "NaN", None])
+def test_rows_of_a_file_without_a_label_are_left_out_and_counted(missing: str | None, tmp_path: Path) -> None:
+    rows = [(f"a film of {n} hours", ("good", "bad", missing)[n % 3]) for n in range(60)]
+    if missing is None:
+        lines = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
+        file = _written(tmp_path / "a.jsonl", lines)
+    else:
+        file = _written(tmp_path / "a.csv", "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    said: list[str] = []
+    recipe = begin(str(file), tmp_path / "run", seconds=2, overrides={"training.max_steps": 1}, tell=said.append)
+    text = "\n".join(said)
+    assert "40 examples" in text
+    assert "2 classes in 40 examples: good (20), bad (20)" in text
+    assert "20 rows have no label" in text
+    run = api.train(recipe, output=tmp_path / "run")
+    assert {*run.predict("a film").probabilities} == {"good", "bad"}
+    assert run.evaluate(test=str(file)).values["examples"] == 40
+
+
+def _several(write: Callable[[list[str]], str], name: str = "a.csv") -> Callable[[Path], Path]:
+    """Two labels that come alone, together and not at all."""
+
+    def make(folder: Path) -> Path:
+        folder.mkdir(exist_ok=True)
+        labels = [["big"] * (n % 2) + ["very red"] * (n % 3 > 0) for n in range(60)]
+        rows = zip((f"a {' '.join(some)} house of {n} rooms" for n, some in enumerate(labels)), labels, strict=True)
+        if name.endswith(".jsonl"):
+            lines = (json.dumps({"text": text, "labels": some}) for text, some in rows)
+            return _written(folder / name, "\n".join(lines) + "\n")
+        lines = (f'{text},"{write(some)}"' for text, some in rows)
+        return _written(folder / name, "text,labels\n" + "\n".join(lines) + "\n")
+
+    return make
+
+
+SEVERAL = {
+    "semicolons": (_several(";".join), ";"), "bars": (_several("|".join), "|"), "commas": (_several(", ".join), ","),
+    "json": (_several(lambda some: json.dumps(some).replace('"', '""')), "|"), "python": (_several(str), "|"),
+    "jsonl": (_several(str, "a.jsonl"), "|"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", SEVERAL)
+def test_cells_with_several_labels_are_known_and_trained_as_such(form: str, tmp_path: Path) -> None:
+    make, separator = SEVERAL[form]
+    file, said = make(tmp_path), list[str]()
+    small = {"training.max_steps": 2, "data.test_share": 0.25}
+    recipe = begin(str(file), tmp_path / "run", seconds=2, overrides=small, tell=said.append)
+    text = "\n".join(said)
+    assert f"2 labels, several a row (data.separator={separator!r}): very red (40), big (30); 10 rows have no" in text
+    tree = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+    assert (tree["data"]["separator"], tree["training"]["metric"]) == (separator, "micro_f1")
+    run = api.train(recipe, output=tmp_path / "run")
+    assert {*run.predict("a big house").probabilities} == {"big", "very red"}
+    assert run.summary()["test"]["metric"] == "micro_f1"
+    assert run.evaluate(test=str(file)).values["examples"] == 60
+
+
+def test_names_with_commas_and_separators_that_the_user_says_are_no_several_labels(tmp_path: Path) -> None:
+    places = ("Kingston, Jamaica", "Port of Spain, Trinidad", "Bridgetown, Barbados")
+    rows = "".join(f'the sea on day {n},"{places[n % 3]}"\n' for n in range(60))
+    assert "separator" not in detect(str(_written(tmp_path / "a.csv", f"text,label\n{rows}"))).data
+    file = str(SEVERAL["semicolons"][0](tmp_path / "b"))
+    assert "separator" not in detect(file, Told({"separator": None})).data
+    assert detect(str(_written(tmp_path / "c.csv", Path(file).read_text().replace(";", "+"))), Told({"separator": "+"}))
+
+
+def test_rows_that_alternate_are_all_seen_in_a_large_file(tmp_path: Path) -> None:
+    rows = "".join(f"{'a good film' if n % 2 else 'a bad film'} of {n} hours,{n % 2}\n" for n in range(9001))
+    found = detect(str(_written(tmp_path / "a.csv", f"text,label\n{rows}")))
+    assert (found.count, {*found.targets}) == (9001, {"0", "1"})
+    assert "2 classes in 9,001 examples: 0 (4,501), 1 (4,500)" in found.beliefs
+
+
+@pytest.mark.parametrize("name", ["label", "target", "intent"])
+@pytest.mark.parametrize("of", ["class {}", "{}"])
+def test_a_column_that_is_called_a_label_is_one_with_thousands_of_classes(name: str, of: str, tmp_path: Path) -> None:
+    rows = "".join(f"a good film of {n} hours,{of.format(n * 7 % 3000)}\n" for n in range(9000))
+    found = detect(str(_written(tmp_path / "a.csv", f"text,{name}\n{rows}")))
+    assert (found.kinds, found.data["label"]) == (("text", "label"), name)
+    assert any(belief.startswith("3,000 classes in 9,000 examples") for belief in found.beliefs)
+    texts = "".join(f"ein Film von {n} Stunden,film {n // 2}\n" for n in range(900))
+    assert detect(str(_written(tmp_path / "b.csv", f"source,target\n{texts}"))).kinds == ("text", "text")
+
+
 def test_whole_numbers_stay_whole_where_some_are_missing(tmp_path: Path) -> None:
     frame = _frame(
         {"text": [f"a film of {n} hours" for n in range(60)], "label": [[1, 0, None][n % 3] for n in range(60)]}
     )
-    assert {*detect(as_path(frame, tmp_path)).targets} == {"1", "0", ""}
+    found = detect(as_path(frame, tmp_path))
+    assert ({*found.targets}, found.count) == ({"1", "0"}, 40)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])

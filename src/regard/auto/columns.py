@@ -1,12 +1,13 @@
 """What a column of a table holds, by its name and some of its cells."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice, pairwise
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
+from regard.auto.several_labels import LABEL_WORDS, find_separator
 from regard.data.tables import SPLIT_NAMES, Role
 from regard.inputs.series.notation import is_other_date
 from regard.inputs.series.times import UNIX
@@ -17,9 +18,13 @@ RECORDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif
 SPLITS: dict[str, Role] = {name: role for role, names in SPLIT_NAMES.items() for name in names}
 _TIMES = ("time", "date", "timestamp", "datetime", "ds", "day", "month", "year", "hour", "ts", "epoch", "unixtime")
 _IDS = ("id", "idx", "index", "key", "no", "nr", "number", "row", "uid", "guid", "uuid")
-LABELS = ("label", "class", "category", "intent", "sentiment", "topic", "genre", "target", "language", "lang", "y")
+LABELS = (
+    "label", "class", "category", "intent", "sentiment", "topic", "genre", "emotion", "target", "language", "lang", "y",
+    "labels", "classes", "categories", "intents", "topics", "genres", "emotions", "tags",
+)  # fmt: skip
+SOURCES = frozenset(("source", "src", "input", "prompt", "question"))  # beside which a target is a text
+MOST_NUMBERS = 20  # different ones with fractions that may be classes
 _MOST = 0.95  # of all cells have to agree on what they are
-_LABEL_WORDS = 6  # a label is short
 
 
 class Column(NamedTuple):
@@ -29,19 +34,22 @@ class Column(NamedTuple):
     kind: Kind
     distinct: int
     filled: int
+    separator: str = ""  # of several labels in a cell
 
     @property
     def name(self) -> str:
         return str(self.key).strip().lower()
 
 
-def column_of(key: str | int, cells: Sequence[str], *, first: bool = False) -> Column:
-    """`first`: of its table. Numbers that count the rows stand there."""
+def column_of(key: str | int, cells: Sequence[str], *, numbered: bool = False) -> Column:
+    """`numbered`: the column is the first of its table, and counts the rows."""
     filled = [cell.strip() for cell in cells if cell.strip()]
-    return Column(key, _kind(str(key).strip().lower(), filled, first), len(set(filled)), len(filled))
+    kind = _kind(str(key).strip().lower(), filled, numbered)
+    separator = find_separator(filled) if kind in ("label", "text") else ""
+    return Column(key, "label" if separator else kind, len(set(filled)), len(filled), separator)
 
 
-def _kind(name: str, cells: list[str], first: bool) -> Kind:
+def _kind(name: str, cells: list[str], numbered: bool) -> Kind:
     if not cells:
         return "empty"
     if _share(cells, lambda cell: PurePath(cell.partition("#")[0]).suffix.lower() in PICTURES):  # a.jpg#0
@@ -54,16 +62,18 @@ def _kind(name: str, cells: list[str], first: bool) -> Kind:
     if _share(cells, is_number):
         if distinct > 1 and (name in _TIMES or _share(cells, UNIX.fullmatch)):
             return "time"
-        if name in _IDS or (first and distinct == len(cells) > 3 and _counts(cells)):
+        if name in _IDS or (numbered and distinct == len(cells) > 3):
             return "id"
-        return "label" if name in LABELS and distinct <= len(cells) / 2 else "number"
+        return "label" if name in LABELS and distinct <= len(cells) / 2 and number_classes(cells) else "number"
     if _share(cells, is_time):
         return "time"
-    words = sorted(len(cell.split()) for cell in cells)
-    short = words[int(len(words) * 0.95)] <= _LABEL_WORDS
-    if short and (distinct <= 2 or (distinct <= len(cells) / 3 and distinct <= 1000)):
+    if is_short(cells) and (distinct <= 2 or (distinct <= len(cells) / 3 and distinct <= 1000)):
         return "label"
-    if distinct == len(cells) and words[-1] == 1 and (name in _IDS or _share(cells, _has_digit)):
+    if (
+        distinct == len(cells)
+        and all(len(cell.split()) == 1 for cell in cells)
+        and (name in _IDS or _share(cells, _has_digit))
+    ):
         return "id"
     return "text"
 
@@ -102,14 +112,26 @@ def is_time(cell: str) -> bool:
     return not cell.isdigit() or len(cell) == 8
 
 
-def _counts(cells: list[str]) -> bool:
+def counts_rows(cells: Sequence[str]) -> bool:
     """Whole numbers that go up: the number of a row, and nothing to learn from."""
     try:
         numbers = [float(cell) for cell in cells]
     except ValueError:
         return False
     steps = [after - before for before, after in pairwise(numbers)]
-    return all(number == int(number) for number in numbers) and len(set(steps)) == 1 and steps[0] > 0
+    return len(steps) > 0 and all(number == int(number) for number in numbers) and len(set(steps)) == 1 and steps[0] > 0
+
+
+def number_classes(cells: Iterable[str]) -> bool:
+    """Whether numbers can be those of classes: they are whole, or few."""
+    different = {cell for cell in cells if is_number(cell)}
+    return len(different) <= MOST_NUMBERS or all(as_number(cell).is_integer() for cell in different)
+
+
+def is_short(cells: Sequence[str]) -> bool:
+    """Whether nearly all cells have no more words than a label."""
+    words = sorted(len(cell.split()) for cell in cells)
+    return not words or words[int(len(words) * 0.95)] <= LABEL_WORDS
 
 
 def are_tags(words: Sequence[str], tags: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ from regard.auto.detected import Detected, class_counts, first_three, picture_si
 from regard.auto.documents import JSON_ENDINGS, of_documents
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in, role_of
+from regard.auto.label_column import with_labels
 from regard.auto.tables import MANY, MOST, Table
 from regard.auto.told import Told
 from regard.data.columns import SYNONYMS
@@ -34,6 +35,10 @@ LOOKED_AT = 64  # pictures and recordings that are opened
 def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
     """By what its columns hold. `files`: the folder that names of pictures or recordings are meant in."""
     table = told.read(table)
+    return with_labels(_by_columns(table, told, files), table, told)
+
+
+def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
     if len(table.rows) < FEWEST:
         rows = f"{len(table.rows)} row{'s' if len(table.rows) != 1 else ''}"
         raise CallError(f"{table.path}: {rows} can be read; nothing can be learned from so few")
@@ -107,11 +112,6 @@ def _columns(
     for key, column in zip(keys, (source, target), strict=True):
         data[key] = column.key
     beliefs = [_described(table), f"{keys[0]} is {_called(source)}, {keys[1]} is {_called(target)}"]
-    if kinds[1] == "label" and target.key in table.lists:
-        data["separator"] = "|"
-        beliefs.append(f"{_called(target)} holds lists: a text may have several labels")
-    elif kinds[1] == "label":
-        beliefs.append(class_counts(table.counts(target)))
     return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
 
 
@@ -131,7 +131,7 @@ def _two_texts(table: Table, first: Column, second: Column, label: Column, data:
     data |= {"kind": "texts", "first": first.key, "second": second.key, "label": label.key}
     said = f"a label is {_called(label)}, and is said of two texts: {_called(first)} and {_called(second)}"
     shown = first_three([" | ".join(two) for two in inputs], targets)
-    beliefs = [_described(table), said, class_counts(table.counts(label))]
+    beliefs = [_described(table), said]
     return Detected(("texts", "label"), data, table.count, inputs, targets, beliefs, shown)
 
 
@@ -141,7 +141,9 @@ def _nothing_said(text: Column, columns: Sequence[Column]) -> str:
         return f"{_called(same)} holds the same label in all rows: a second class is missing"
     if (number := next((one for one in columns if one.kind == "number"), None)) is not None:
         return (
-            f"{_called(number)} holds many different numbers: of texts, labels or other texts can be said, no numbers"
+            f"{_called(number)} holds many different numbers; regard predicts text, labels or tags, no numbers "
+            "(regression). Convert it to classes: write a column of a few words, such as low, middle and high, and "
+            "name it with data.label=COLUMN"
         )
     return (
         f"one column of text ({text.key!r}) and nothing to say of it: a second text to write, or labels, are missing; "
@@ -256,11 +258,7 @@ def _listed(
         kind = "label"
     data |= {what.text: target.key} if kind == "text" else {"kind": what.kind, "label": target.key}
     said = table.cells(target)
-    beliefs = [
-        _described(table),
-        what.described(facts),
-        *([class_counts(table.counts(target))] if kind == "label" else []),
-    ]
+    beliefs = [_described(table), what.described(facts)]
     return Detected((what.kind, kind), data, table.count, facts, said, beliefs, first_three(names, said), doubt)
 
 

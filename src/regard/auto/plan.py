@@ -199,7 +199,8 @@ class _Work:
         if len(inputs) == len(targets) or not targets:
             step = max(1, len(inputs) // LOOKED_AT)
             inputs, targets = inputs[::step], targets[::step]
-        sample = Sample(found.count, inputs, targets, self.seconds, told)
+        several = told.get("data.separator", found.data.get("separator")) is not None
+        sample = Sample(found.count, inputs, targets, self.seconds, told, several)
         return load_object(jobs.FROM_DATA[found.kinds][1])(found.kinds, sample)
 
     # ----------------------------------------------------------------------------------------------------- decisions

@@ -9,7 +9,7 @@ from typing import Any
 from regard.auto.detected import Detected, class_counts, first_three
 from regard.auto.documents import JSON_ENDINGS, are_chats, of_documents
 from regard.auto.listed import of_table
-from regard.auto.tables import MOST, evenly, read_table
+from regard.auto.tables import MOST, read_table, sampled
 from regard.auto.told import Told
 from regard.data.conll import find_layout, is_conll, read_conll
 from regard.data.formats import is_number_table, is_tab_table
@@ -141,7 +141,7 @@ def _conll(path: Path, told: Told) -> Detected:
         told.data.get("word_column"), told.data.get("tag_column"),
     ))  # fmt: skip
     files = files_of(path)
-    some, count = evenly(one for file in files for one in read_conll(file, columns) if isinstance(one, Pair))
+    some, count = sampled(one for file in files for one in read_conll(file, columns) if isinstance(one, Pair))
     if not some:
         raise CallError(f"{path}: there is no line with a word and a tag")
     inputs, targets = [one.source for one in some], [one.target for one in some]

@@ -2,17 +2,21 @@
 many rows there are."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from regard.auto.columns import Column, column_of
+from regard.auto.columns import LABELS, SOURCES, Column, column_of, counts_rows, is_short, number_classes
+from regard.auto.several_labels import holds_labels
 from regard.data.columns import names_columns, require_distinct_names
 from regard.data.formats import DELIMITERS, SNIFFED, find_delimiter, flat_record, number_delimiter, table_rows
 from regard.data.json_rows import json_rows
+from regard.data.label_writing import MISSING, split_labels
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import ending, read_lines
@@ -28,7 +32,7 @@ MANY = 200_000  # rows of which a few columns are compared
 class Table:
     """`header`: whether the first line only names the columns. `delimiter`: None where a format has none.
 
-    `rows` are the first ones, which follow each other; `spread` are taken evenly from the whole file; `read` goes
+    `rows` are the first ones, which follow each other; `spread` are chosen from the whole file; `read` goes
     through all. Of a short file, `rows` and `spread` are all rows."""
 
     path: Path
@@ -40,7 +44,7 @@ class Table:
     delimiter: str | None
     read: Callable[[], Iterator[list[str]]]
     problems: Sequence[str] = ()  # of lines that cannot be read
-    lists: frozenset[str] = frozenset()  # columns that hold several things
+    lists: Mapping[str | int, Callable[[], Iterator[list[str]]]] = field(default_factory=dict)  # of columns of lists
 
     def cells(self, column: Column) -> list[str]:
         """Of rows from the whole file."""
@@ -52,6 +56,13 @@ class Table:
         places = [self.columns.index(column) for column in columns]
         rows = self.rows if self.count == len(self.rows) or (most or MANY) <= MOST else self.read()
         return (tuple(row[at] for at in places) for row in islice(rows, most))
+
+    def labels(self, column: Column) -> Iterator[list[str]]:
+        """The labels of every row of the file, none or several, from a column of lists or with a separator."""
+        if column.key in self.lists:
+            return self.lists[column.key]()
+        cells = (split_labels(cell, column.separator) for (cell,) in self.all_cells(column))
+        return ([part for one in some if (part := one.strip()) and part not in MISSING] for some in cells)
 
     def counts(self, column: Column) -> Counter[str]:
         """How often each text stands in a column, of the whole file."""
@@ -105,11 +116,14 @@ def _read_table(path: Path, listing: bool, seen: tuple[tuple[int, int], ...]) ->
             yield from islice((row for row in filled if any(map(str.strip, row))), header, None)
 
     if len(ahead) > MOST or len(files) > 1:
-        some, count = evenly(read())
+        some, count = sampled(read())
         spread = _in_plain(some, ways)
-    columns = [column_of(name, [row[at] for row in spread], first=at == 0) for at, name in enumerate(names)]
+    columns = [
+        column_of(name, [row[at] for row in spread], numbered=not at and _number_rows(first))
+        for at, name in enumerate(names)
+    ]
     problems = [f"line {line.number}: {line.problem}" for line in ahead if line.problem]
-    return Table(path, columns, first, spread, count, header, delimiter, read, problems)
+    return _with_many_classes(Table(path, columns, first, spread, count, header, delimiter, read, problems))
 
 
 def _archive_records(path: Path) -> Iterator[dict[str, Any]]:
@@ -117,15 +131,16 @@ def _archive_records(path: Path) -> Iterator[dict[str, Any]]:
     return (dict(zip(names, cells, strict=True)) for _, cells, problem in rows if not problem)
 
 
-def evenly(rows: Iterable[Any]) -> tuple[list[Any], int]:
-    """Some rows at equal distances, at most twice `MOST`, and how many rows there are."""
-    some, step, count = [], 1, 0
+def sampled(rows: Iterable[Any]) -> tuple[list[Any], int]:
+    """At most twice `MOST` rows in their order, chosen at random (always the same ones), and how many rows there are.
+    Rows at equal distances could be of one class alone, where classes alternate."""
+    some, chance, count, most = list[tuple[int, Any]](), Random(0).random, 0, 2 * MOST
     for count, row in enumerate(rows, 1):
-        if (count - 1) % step == 0:
-            some.append(row)
-            if len(some) > 2 * MOST:
-                some, step = some[::2], 2 * step
-    return some, count
+        if count <= most:
+            some.append((count, row))
+        elif (place := int(chance() * count)) < most:
+            some[place] = (count, row)
+    return [row for _, row in sorted(some, key=itemgetter(0))], count
 
 
 def _ways(rows: Sequence[Sequence[str]]) -> dict[str, bool]:
@@ -149,7 +164,7 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
 def _records(path: Path, records: Callable[[], Iterator[dict[str, Any]]]) -> Table | None:
     rest = records()
     first = [flat_record(record) for record in islice(rest, MOST)]
-    spread, count = evenly(chain(first, map(flat_record, rest)))
+    spread, count = sampled(chain(first, map(flat_record, rest)))
     spread = first if count == len(first) else spread
     names = list(dict.fromkeys(name for record in (*first, *spread) for name in record))
     if not names:
@@ -162,9 +177,40 @@ def _records(path: Path, records: Callable[[], Iterator[dict[str, Any]]]) -> Tab
         return (row_of(flat_record(record)) for record in records())
 
     rows, some = [*map(row_of, first)], [*map(row_of, spread)]
-    columns = [column_of(name, [row[at] for row in some], first=at == 0) for at, name in enumerate(names)]
-    lists = frozenset(name for record in spread for name, value in record.items() if isinstance(value, list))
-    return Table(path, columns, rows, some, count, True, None, read, lists=lists)
+    columns = [
+        column_of(name, [row[at] for row in some], numbered=not at and _number_rows(rows))
+        for at, name in enumerate(names)
+    ]
+
+    def lists_of(name: str) -> Iterator[list[str]]:
+        values = (flat_record(record).get(name) for record in records())
+        return ([*map(str, value)] if isinstance(value, list) else [str(value)] if value else [] for value in values)
+
+    held = list(dict.fromkeys(name for one in spread for name, value in one.items() if isinstance(value, list)))
+    if len(held) == 1 and holds_labels([*islice(lists_of(held[0]), MOST)]):  # several are words and their tags
+        columns = [column._replace(kind="label") if column.key == held[0] else column for column in columns]
+    lists: dict[str | int, Callable[[], Iterator[list[str]]]] = {name: partial(lists_of, name) for name in held}
+    return _with_many_classes(Table(path, columns, rows, some, count, True, None, read, lists=lists))
+
+
+def _with_many_classes(table: Table) -> Table:
+    """The same; a column that is called a label is one, however many classes it has, if they occur twice on average."""
+    names = {column.name for column in table.columns}
+    columns = [*table.columns]
+    for at, column in enumerate(table.columns):
+        named = column.name.rpartition(".")[2] in LABELS and (column.name != "target" or SOURCES.isdisjoint(names))
+        if not named or column.kind not in ("text", "id", "number") or not is_short(cells := table.cells(column)):
+            continue
+        counts = table.counts(column)
+        counts.pop("", None)
+        if len(counts) <= counts.total() / 2 and (column.kind != "number" or number_classes(cells)):
+            columns[at] = column._replace(kind="label", distinct=len(counts), filled=counts.total())
+    return replace(table, columns=columns)
+
+
+def _number_rows(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first column of rows that follow each other counts them."""
+    return counts_rows([row[0].strip() for row in rows if row[0].strip()])
 
 
 def _cell(value: Any) -> str:

@@ -42,6 +42,8 @@ class Told:
 
     def _column(self, column: Column, roles: list[str], taken: set[Kind]) -> Column:
         role = next((role for role in roles if self.is_column(role, column)), None)
+        if "separator" in self.data:
+            column = column._replace(separator=str(self.data["separator"] or ""))
         if role is not None:
             return column._replace(kind=_ROLES[role])
         return column._replace(kind="unused") if column.kind in taken else column

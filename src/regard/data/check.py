@@ -33,6 +33,7 @@ _ADVICE = {
     "columns": "look for missing or extra separators, or say which columns are meant; these are skipped",
     "unequal": "find the missing or extra one; these are skipped",
     "empty": "remove these, or complete them; they are skipped",
+    "unlabeled": "label these to use them; they are left out",
     "blank": "nothing is lost with them; they are skipped",
     "not found": "bring what is missing, or correct these lines; they are skipped",
     "unpaired": "find the missing or extra line; from there on, every pair is wrong",
@@ -182,6 +183,7 @@ class DataCheck:
         for kind, bads in read.first.items():
             first, count, lines = bads[0], read.lost[kind], [bad.line for bad in bads if bad.line]
             severity: Severity = "note" if kind == "blank" else "error" if too_many else "warning"
+            severity = "warning" if kind == "unlabeled" else severity
             what = f"{counted(count, self.noun)} cannot be used: {first.reason}"
             what += f": {first.text!r}" if first.text else ""
             what += " (the first)" if len(bads) > 1 else ""
@@ -190,6 +192,8 @@ class DataCheck:
                 what = counted(count, "blank line")
             elif kind == "unpaired":
                 severity, what = "error", first.reason
+            elif kind == "unlabeled":
+                what = f"{counted(count, self.noun)} {'have' if count != 1 else 'has'} no label"
             elif too_many:
                 todo += f"; {read.share:.1%} of all are bad, data.max_bad allows {max_bad:.1%}"
             self.add(severity, role, what, todo, count=count, lines=lines, file=first.file)

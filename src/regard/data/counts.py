@@ -43,7 +43,8 @@ class ReadReport:
 
     @property
     def share(self) -> float:
-        return self.bad / max(1, self.pairs + self.bad)
+        """The share of bad ones. An example without a label is left out, but is not bad."""
+        return (self.bad - self.lost["unlabeled"]) / max(1, self.pairs + self.bad)
 
     def refuse_if(self, name: str, max_bad: float) -> None:
         """Raise if too many lines were lost, or none was left, or the two sides cannot be trusted to pair up."""

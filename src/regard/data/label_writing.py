@@ -1,7 +1,12 @@
 """How labels are written in files: one or several, as texts, numbers or lists; and what to call them."""
 
+import ast
+import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+MISSING = frozenset(("nan", "NaN", "<NA>", "NaT", "None", "null", "NULL"))  # how programs write that there is no label
 
 
 @dataclass(frozen=True)
@@ -12,20 +17,23 @@ class Writing:
     names: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, value: object) -> object:
-        """A label of a file as text. Of several, none at all is a lone separator."""
+        """A label of a file as text; empty if there is none. Of several, none at all is a lone separator."""
         if isinstance(value, bool):
             value = str(value).lower()
         elif isinstance(value, int):
             value = str(value)
+        elif isinstance(value, float) and (value != value or value.is_integer()):  # whole ones are of a table with gaps
+            value = "" if value != value else str(int(value))
         if self.separator is None:
-            return self._named(value.strip()) if isinstance(value, str) else value
+            return self._named(self._present(value.strip())) if isinstance(value, str) else value
         if isinstance(value, list | tuple):
             parts = [str(part) for part in value]
         elif value is None or isinstance(value, str):
-            parts = (value or "").split(self.separator)
+            parts = split_labels(value or "", self.separator)
         else:
             return value
-        found = dict.fromkeys(self._named(part.strip()) for part in parts if part.strip())
+        parts = (self._present(part.strip()) for part in parts)
+        found = dict.fromkeys(self._named(part) for part in parts if part)
         return self.separator.join(sorted(found)) or self.separator
 
     def labels(self, text: str) -> tuple[str, ...]:
@@ -37,5 +45,34 @@ class Writing:
     def joined(self, labels: Iterable[str]) -> str:
         return (self.separator or "|").join(labels)
 
+    def is_missing(self, label: str) -> bool:
+        """Whether a cell says that there is no label; `names` may have such a word as the name of a class."""
+        return not label.strip() or (label.strip() in MISSING and label.strip() not in dict(self.names))
+
+    def _present(self, label: str) -> str:
+        return "" if self.is_missing(label) else label
+
     def _named(self, label: str) -> str:
         return dict(self.names).get(label, label)
+
+
+def split_labels(text: str, separator: str) -> list[str]:
+    """Return the labels of a cell with several: what the separator divides, or a list as a program wrote it."""
+    parts = list_in(text)
+    return text.split(separator) if parts is None else parts
+
+
+def list_in(text: str) -> list[str] | None:
+    """Return the items of a list that is written as text: ["a", "b"] of JSON, ['a', 'b'] of Python, ['a' 'b'] of numpy;
+    None if it is no list."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(text if read is json.loads else re.sub(r"(?<=['\"])\s+(?=['\"])", ", ", text))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, list) and all(isinstance(one, str | int | float) for one in found):
+            return [str(one) for one in found]
+    return None

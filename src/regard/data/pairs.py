@@ -8,7 +8,9 @@ from regard.data.settings import Column
 
 BETWEEN = "\t"  # two texts that are the source of one target
 
-BadKind = Literal["encoding", "unreadable", "columns", "empty", "blank", "unpaired", "unequal", "not found"]
+BadKind = Literal[
+    "encoding", "unreadable", "columns", "empty", "blank", "unpaired", "unequal", "not found", "unlabeled"
+]
 
 
 class Pair(NamedTuple):
@@ -116,7 +118,9 @@ def pair_of(source: object, target: object, file: str, line: int, columns: Colum
         if not source.strip() and not target.strip():
             return Bad(file, line, "blank", "blank line")
         empty, other = (sides[0], target) if not source.strip() else (sides[1], source)
-        return Bad(file, line, "empty", f"the {empty} is empty", excerpt(other))
+        unlabeled = empty == "label" and columns.target_text is not None
+        kind, reason = ("unlabeled", "there is no label") if unlabeled else ("empty", f"the {empty} is empty")
+        return Bad(file, line, kind, reason, excerpt(other))
     left, right = len(source.split()), len(target.split())
     if columns.one_to_one and left != right:
         return Bad(file, line, "unequal", f"{left} {sides[0]} but {right} {sides[1]}", excerpt(source))

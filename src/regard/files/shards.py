@@ -16,8 +16,10 @@ _OF = re.compile(r"-of-(\d+)")
 
 
 def is_pattern(where: Path | str) -> bool:
-    """Whether it stands for files by a pattern, and is no file or folder itself."""
-    return any(mark in str(where) for mark in "*?[") and not Path(where).expanduser().exists()
+    """Whether it stands for files by a pattern, and is no file or folder itself, nor two parallel files."""
+    if not any(mark in str(where) for mark in "*?["):
+        return False
+    return not any(Path(one).expanduser().exists() for one in (str(where), *str(where).split(",")))
 
 
 def files_of(where: Path | str) -> list[Path]:

@@ -43,6 +43,7 @@ class Sample:
     targets: Sequence[str]
     seconds: float  # to train
     told: Mapping[str, Any] = field(default_factory=dict)
+    several: bool = False  # whether a target may be several labels
 
 
 @dataclass(frozen=True)

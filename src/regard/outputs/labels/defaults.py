@@ -19,6 +19,8 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
 
 
 def _scores(sample: Sample) -> list[Decision]:
+    if sample.several:
+        return [texts.held_out(sample.count, "examples"), watch("micro_f1", "a row may have several labels, or none")]
     counts, watched = Counter(sample.targets), watch("accuracy", "what is wanted are right labels")
     rarest = min(counts.values(), default=1) * len(counts) / max(1, len(sample.targets))
     if len(counts) > 1 and rarest < RARE:
