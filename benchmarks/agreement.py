@@ -1,4 +1,4 @@
-"""Do our explanations say what those of others say, of the same weights? A random GPT-2 and a random Llama.
+"""Agreement of explanations with other libraries, on the same weights: a random GPT-2 and a random Llama.
 
     pip install -r benchmarks/peers.txt -c constraints.txt      # in an environment of its own, with regard
     python benchmarks/agreement.py
@@ -7,8 +7,8 @@
     LXT               AttnLRP                                                                        GPT-2, Llama
     captum            input × gradient, integrated gradients                                         GPT-2, Llama
 
-Each line is the largest difference between the two, and the largest number of theirs. A peer that is not installed is
-left out. The models of others lie in `benchmarks/peers/explaining.py`.
+Each line has the largest difference from regard, and the largest number of the other library. A library that is not
+installed is left out. The models of the other libraries are in `benchmarks/peers/explaining.py`.
 """
 
 import argparse

@@ -1,13 +1,15 @@
-"""Whether the service stands: minutes of mixed traffic, honest and hostile, and its memory before and after.
+"""Load test of the service: minutes of mixed traffic, honest and hostile, and its memory before and after.
 
     python benchmarks/attack.py [--run runs/mine] [--seconds 300] [--clients 8]
 
 Without --run, `translate-transformer` is trained for half a minute first, into runs/benchmark-attack. Each client is a
-thread that does one thing after another, drawn at random: predictions, looks with evidence, pages and pictures; looks
-that cost more than a request may; requests that are left after a moment; heads that come drop by drop; bodies that are
-no JSON, too large, or full of odd numbers. The service runs with a time-out of 5 seconds.
-Pass: every prediction is answered (or told to come back), and of other honest requests, which share the model with the
-costly ones, 19 in 20; nothing is a fault (500); memory at the end is what it was after the first fifth, within 32 MB.
+thread that sends one request after the other, sampled at random: predictions; looks with evidence, pages and pictures;
+looks that cost more than a request may; requests whose client leaves after a moment; heads that arrive byte by byte;
+bodies that are no JSON, too large, or full of odd numbers. The time-out of the service is 5 seconds.
+
+Pass: every prediction is answered (or refused with the advice to retry), and of the other honest requests, which share
+the model with the costly ones, 19 in 20; no request gives a 500; memory at the end is that after the first fifth,
+within 32 MB.
 """
 
 import http.client

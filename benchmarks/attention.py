@@ -1,16 +1,19 @@
-"""What attention costs: time and peak memory of every score, forward and backward.
+"""Time and peak memory of attention with every score, forward and backward.
 
     python benchmarks/attention.py --sizes 128,512,2048 --width 256
     python benchmarks/attention.py --scores additive --sizes 2048 --json
 
-For each score and each Q = K = n: `regard` (the fused or streaming kernel), `traced` (weights computed in the open),
-and `plain` (the equation as it is written down); beside them torch's own scaled_dot_product_attention and
-nn.MultiheadAttention.
+Compared, for each score and each Q = K = n, with the same inputs, in float32:
 
-Each measurement is a fresh process, forked before torch has computed anything. Peak memory is what the process grew by
-beyond its inputs (ru_maxrss: the pages that were really touched, by tensors, libraries and allocator alike). The ways
-take turns, round after round, and the median of the rounds counts, so that a disturbed machine disturbs all alike.
-What would need more memory than is free is skipped, and the table says so.
+regard   the fused or streaming kernel, without weights
+traced   regard with weights
+plain    the equation as it is written down, in torch
+torch    scaled_dot_product_attention and nn.MultiheadAttention, for the scores that they have; queries and keys get
+         gradients, as in regard
+
+Each measurement is a new process, forked before torch has computed anything. Peak memory is the growth of the process
+beyond its inputs (ru_maxrss: all pages that were touched). The ways take turns, and the median of the rounds counts. A
+case that needs more memory than is free is skipped, and the table says so.
 """
 
 import argparse

@@ -1,22 +1,23 @@
-"""Which method should one believe for which model? All methods of looking, where the truth is planted.
+"""Which method is reliable for which model? All methods of looking, on data whose truth is known.
 
     python benchmarks/believe.py                        # three seeds of eight small models: about an hour of one core
     python benchmarks/believe.py --seeds 1 --examples 4
-    python benchmarks/believe.py --table                # of what was measured already
+    python benchmarks/believe.py --table                # print the cells that are already measured
 
     pocket   words and their translations               gold: links between words
     shapes   pictures and captions                      gold: the box of what a noun names
-    tones    telephone tones and the keys               gold: when each key was heard
+    tones    telephone tones and the keys               gold: when each key was pressed
     lag      a series that follows another one          gold: the step that decides, 17 before
 
-The right output is forced through the model, and each method makes a table of its steps over the parts of the input:
+The right output is forced through the model, and each method gives a table of its steps over the parts of the input.
+All inputs are of the validation part.
 
     pointing            share of the steps whose largest weight lies on gold; `chance`: of a blind pick
-    comprehensiveness   what is lost without the parts of most weight, as a multiple of what is lost without random ones
-    sufficiency         what is lost with those parts alone, as a multiple of the same with random ones: low is good
+    comprehensiveness   the loss without the parts of most weight, as a multiple of the loss without random parts
+    sufficiency         the loss with these parts alone, as a multiple of the same with random parts: low is good
 
-Every model and every method is a line of FOLDER/cells.jsonl. What is there already is not made again, so the work can
-be ended at any time, and goes on with the next call.
+Every model and every method is a line of FOLDER/cells.jsonl. Finished cells are not computed again, so the command may
+be stopped at any time, and a second call resumes.
 """
 
 import argparse

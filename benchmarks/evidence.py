@@ -1,11 +1,11 @@
-"""What evidence costs: a look with comprehensiveness and sufficiency beside the same look without, for all jobs.
+"""What evidence costs: a look with comprehensiveness and sufficiency compared with the same look without, for all jobs.
 
     python benchmarks/evidence.py [RECIPE ...] [--tokens 200] [--rounds 5] [--folder runs/evidence]
 
-Models are barely trained (ten updates): only time is measured here. Texts are made as long as `--tokens` says, by
-examples of validation one after another; pictures, recordings and series are as they come. Writers write as much as
-the references of these examples have (`min_length`), or `--write` tokens. One thread, time of the processor; the two
-take turns, and the median of the rounds' ratios counts. What a recipe lacks is said, and it is left out.
+Only time is measured, so models are barely trained (ten updates). Texts have --tokens tokens, made of validation
+examples one after the other; pictures, recordings and series are as they are. Outputs have the length of the references
+(`min_length`), or --write tokens. One thread, processor time. The two ways take turns, and the median of the ratios of
+the rounds counts. A recipe whose needs are missing is named and left out.
 """
 
 import statistics

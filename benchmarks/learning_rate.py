@@ -1,11 +1,11 @@
-"""Whether learning rates have to be looked for: validation scores at a third of the recipe's, at it, at three times it.
+"""Does a run need a learning-rate range test? Validation scores at 1/3, 1 and 3 times the recipe's rate.
 
     OMP_NUM_THREADS=1 python benchmarks/learning_rate.py [--seconds 60] [--seed 1] [RECIPE ...]
 
-The recipe's own rate trains for --seconds (or until the recipe ends); the other two for as many steps, so that whatever
-else the machine does changes nothing. The table has the best validation score of each, and whether the recipe's rate is
-within 2% of the best of the three. A rate that were wrong by three times would show here, and a range test (Smith 2015,
-arXiv:1506.01186) would then be worth its time at the start of every run.
+The recipe's own rate trains for --seconds (or until the recipe ends); the other two train for as many steps, so that
+the speed of the machine changes nothing. The table has the best validation score of each, and whether the recipe's rate
+is within 2% of the best of the three. If a rate were wrong by a factor of three, a range test (Smith 2015,
+arXiv:1506.01186) would be worth its time at the start of every run.
 """
 
 import tempfile

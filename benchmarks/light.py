@@ -1,10 +1,10 @@
-"""What a light installation costs, beside one with torch: size, time to the first output, memory, outputs a second.
+"""A light installation compared with one with torch: size, time to the first output, memory, outputs a second.
 
     python benchmarks/light.py runs/demo
 
-The steps of the Dockerfile are run in a folder of their own; both installations then answer the same inputs of the run,
-and have to say the same. One thread each; outputs a second are of the processor's time, so that other work on the
-machine disturbs less.
+The steps of the Dockerfile are run in a temporary folder. Both installations then predict the same inputs with the same
+model, in float32 and with one thread each, and their outputs must be equal. Outputs a second are by processor time,
+which other programs hardly change.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""How fluent the page is in a browser: a matrix of 1,024 × 1,024, a text of 1,000 words, 48 heads.
+"""Speed of the page in a browser: a matrix of 1,024 × 1,024, a text of 1,000 words, 48 heads.
 
     python benchmarks/page.py
 
-click     milliseconds from a click that changes the view to the frame in which all of it that is in sight is drawn
+click     milliseconds from a click that changes the view to the frame in which all of it that is in sight is painted
 hover     milliseconds that pointing at a word or a cell takes: the median and the worst of 50
 frames    a second, while the pointer moves over a view
-Wanted: at most 100 a click and 16 a hover, on two cores. Needs Chromium and Playwright (`pip install playwright`).
+Pass: at most 100 ms a click and 16 ms a hover, on two cores. Needs Chromium and Playwright (`pip install playwright`).
 """
 
 import os

@@ -1,10 +1,10 @@
-"""What preparing data costs as the data grows: time and peak memory at 1× and 10×, each in a fresh process.
+"""Time and peak memory of preparing data, at 1× and 10× the pairs, each in a new process.
 
     python benchmarks/prepare.py [--pairs 100000] [--kind bpe] [--repeats 3]
 
-The pairs are made up, with a vocabulary that follows Zipf's law and sentences of 3 to 40 words. The best of the repeats
-counts, sizes taking turns. It is a pass if ten times the pairs take at most eleven times the time and at most a tenth
-more memory.
+The pairs are generated: a vocabulary that follows Zipf's law, and sentences of 3 to 40 words. The best of the repeats
+counts; the sizes take turns. Pass: ten times the pairs take at most eleven times the time and at most a tenth more
+memory.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""What batching gains: many clients at once against one request at a time, on one service, over loopback.
+"""What batching gains: many clients at once compared with one request at a time, on one service, over loopback.
 
     python benchmarks/serve.py [--run runs/mine] [--clients 64] [--seconds 60] [--alone 15]
 
 Without --run, `translate-transformer` is trained for four minutes first, into runs/benchmark-serve. Every request is
-one sentence of the corpus's test split, with the recipe's own decoding. The clients are coroutines of this process,
-which send their next request when they have the answer to the last; they and the service share the machine's cores.
-Pass: no failed request, and at least four times the throughput of one request at a time.
+one sentence of the test split of the corpus, with the recipe's decoding. The clients are coroutines of this process,
+and send their next request when they have the answer to the last one; they share the cores of the machine with the
+service. Pass: no failed request, and at least four times the throughput of one request at a time.
 """
 
 import asyncio

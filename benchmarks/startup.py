@@ -1,12 +1,12 @@
-"""From the shell to the answer: what the commands cost that only start, load a run and say one thing.
+"""Time from the shell to the answer, of commands that start, load a run and predict one output.
 
     python benchmarks/startup.py RUN INPUT [--rounds 9]
     python benchmarks/startup.py runs/demo "we are eating bread"
 
-RUN is a finished run, and INPUT a word of its command line. Commands take turns, each in a process of its own with one
-thread; a first round that is not counted fills the caches of files. The processor's time counts, since it hardly
-depends on what else runs; the clock is said beside it. The last column has the median of the ratios to `import torch`
-of the same round. `serve` is timed until it answers its first request.
+RUN is a finished run, and INPUT a text for it. Commands take turns, each in a new process with one thread; a first
+round that is not counted fills the caches of files. Processor time counts, which other programs hardly change; the
+clock is printed as well. The last column is the median of the ratios to `import torch` of the same round. `serve` is
+timed until it answers its first request.
 """
 
 import os

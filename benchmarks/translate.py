@@ -1,27 +1,28 @@
-"""How fast translators train and translate: regard beside the libraries that people use for it.
+"""Speed of training and decoding of translators: regard compared with the libraries that people use.
 
     python benchmarks/translate.py [train|decode] [--rounds N] [--data DIR] [--json]
 
-It wants the Multi30k files (`multi30k/train.en`, …) in DIR, or in the folder REGARD_DATA; and beside regard, in one
-environment with it, whatever of `benchmarks/peers.txt` is to be compared. What is missing is left out, and said so.
+Needs the Multi30k files (`multi30k/train.en`, …) in DIR or in the folder REGARD_DATA, and the libraries of
+`benchmarks/peers.txt` in the same environment. A library that is missing is left out and named.
 
-train    The same batches (Multi30k, joint BPE of 8,000, about 4,096 target tokens) for torch.nn.Transformer, Hugging
-         Face's Marian, x-transformers and regard. All have 3+3 layers, width 256, feed-forward 1024 with relu, 8 heads,
-         one table for both embeddings and the output; label smoothing 0.1; AdamW (torch's fused one), gradients cut at
-         1. Dropout 0.1 of embeddings and of what each part adds, and nowhere else, in all four: dropout inside
-         attention would cost the others more than us. Counted are real tokens, source and target, by the clock; with
-         --threads 1 by the processor's time, which other work on the machine hardly changes.
-decode   The same weights (a model of regard's, trained for three epochs and kept in the cache folder) in Hugging
-         Face's Marian and in CTranslate2, in float32 and int8; the logits of Marian are compared first. The 1,000
-         sentences of test_2016_flickr, greedily and with five beams, length penalty 1; a sentence is done when five
-         hypotheses are. Each system has the setting that is fastest for it on validation sentences: the batch size, the
-         use of the cores (processes × threads; all systems try 1 × n and n × 1), and for CTranslate2 the instruction
-         set (its default, which is AVX2, and CT2_FORCE_CPU_ISA=AVX512). All get sentences sorted by length. Reported
-         are sentences a second, by the clock (with --threads 1: by the processor's time), and how many outputs are
-         equal to ours, token by token.
+train    Compared: torch.nn.Transformer, Hugging Face Marian, x-transformers and regard, on the same batches (Multi30k,
+         joint BPE of 8,000, about 4,096 target tokens). Settings of all: 3+3 layers, width 256, feed-forward 1024 with
+         relu, 8 heads, one table for both embeddings and the output, label smoothing 0.1, torch's fused AdamW,
+         gradients cut at 1, --threads threads. Dropout is 0.1 of embeddings and of what each part adds, and nowhere
+         else: dropout inside attention would cost the others more than regard. Counted are real tokens, source and
+         target.
+decode   Compared: the same weights in regard, in Hugging Face Marian and in CTranslate2 (float32 and int8). They are a
+         model of regard, trained for three epochs and kept in the cache folder; the logits of Marian must be equal.
+         The 1,000 sentences of test_2016_flickr, sorted by length; greedy and with five beams, length penalty 1; a
+         sentence ends when five hypotheses have ended. Each system gets its fastest settings, tried on validation
+         sentences: the batch size (32 to 512); the use of the cores (one process with n threads, or n processes with
+         one thread); and for CTranslate2 the instruction set (its default, which is AVX2, and
+         CT2_FORCE_CPU_ISA=AVX512). Reported are sentences a second and how many outputs are equal to those of regard,
+         token by token.
 
-Systems take turns, update by update and pass by pass. The median counts; a ratio is the median of the ratios at each
-turn, so that a disturbance of the machine, which is longer than a turn, disturbs both sides of it alike.
+Time is that of the clock; with --threads 1 it is processor time, which other programs hardly change. Systems take
+turns, update by update and pass by pass. Figures are medians; a ratio is the median of the ratios of each turn, so that
+a disturbance of the machine affects both sides of it.
 """
 
 import argparse

@@ -1,15 +1,15 @@
-"""What watching costs: the forward pass of a Transformer, watched and not.
+"""What watching costs: the forward pass of a Transformer, watched and not watched.
 
     python benchmarks/watching.py                       # 12 layers of width 768, as BERT-base, on 256 tokens
     python benchmarks/watching.py --tokens 512          # three minutes of a quiet core
     python benchmarks/watching.py --layers 6 --width 256 --json
 
-`nn.TransformerEncoder` takes its fast path; `sdpa` is the same layer written with scaled_dot_product_attention; with
-transformers installed, `bert` and `gpt2` are theirs. The ways take turns, round after round, each against the mean of
-the two passes of its round that are not watched (`not` and `again`), and the median of the rounds counts, so that a
-disturbed machine disturbs all alike; it is the time of the processor, on all threads. `again`, against `not` alone,
-says how far apart two measurements of one thing are. A model's lines are printed as soon as it is measured, and
-after --seconds of the clock no new round of it begins: where others work beside it, it ends, too, with fewer rounds.
+Models: `nn.TransformerEncoder` takes its fast path; `sdpa` is the same layer with scaled_dot_product_attention; `bert`
+and `gpt2` are those of transformers, if it is installed. Each is watched in one layer, in all layers and not at all.
+The ways take turns. Each is compared with the mean of the two passes of its round that are not watched (`not` and
+`again`), and the median of the rounds counts, in processor time of all threads. `again`, compared with `not` alone,
+shows how far apart two measurements of the same pass are. A model's lines are printed as soon as it is measured; after
+--seconds of the clock no new round begins, so on a busy machine there are fewer rounds.
 """
 
 import argparse

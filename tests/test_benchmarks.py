@@ -5,6 +5,7 @@ import re
 import runpy
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -134,3 +135,17 @@ def test_multi30k_is_scored_in_both_measures(scripts):
     assert "tok:13a" in mixed.signature
     assert "case:lc" in lowered.signature
     assert "tok:none" in lowered.signature
+
+
+def test_each_system_of_smollm2_gets_its_best_number_of_threads(scripts, monkeypatch):
+    import smollm2
+
+    used: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", used.append)
+
+    def slow_with(threads: int) -> smollm2.System:
+        return smollm2.System(lambda tokens: str(time.sleep(0.02 * (used[-1] == threads))), lambda tokens: None)
+
+    assert [smollm2.find_best_threads(slow_with(threads)) for threads in (1, 4)] == [4, 1]
+    assert used[-1] == 4

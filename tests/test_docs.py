@@ -51,8 +51,9 @@ def run_in_wheel(site, tmp_path_factory):
         [sys.executable, "-P", ROOT / "tests" / "doc_runner.py", site, ROOT / "tests"], cwd=folder, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(site)},
     )  # fmt: skip
+    said = process.stdout
     assert process.stdin
-    assert process.stdout
+    assert said
 
     def run(page: str, steps: list[Step]) -> str:
         work = folder / page.replace("/", "-")
@@ -62,7 +63,7 @@ def run_in_wheel(site, tmp_path_factory):
             file=process.stdin,
             flush=True,
         )
-        answer = process.stdout.readline()
+        answer = said.readline()
         shutil.rmtree(work)
         return json.loads(answer or '"the process has ended"')
 
