@@ -1,6 +1,7 @@
 """Commands of benchmarks/ that the docs print parse, and comparisons give all systems the same."""
 
 import argparse
+import ast
 import re
 import runpy
 import shlex
@@ -149,3 +150,10 @@ def test_each_system_of_smollm2_gets_its_best_number_of_threads(scripts, monkeyp
 
     assert [smollm2.find_best_threads(slow_with(threads)) for threads in (1, 4)] == [4, 1]
     assert used[-1] == 4
+
+
+@pytest.mark.parametrize("file", sorted(SCRIPTS.glob("*.py")), ids=lambda file: file.stem)
+def test_every_benchmark_says_how_it_is_called(file):
+    doc = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    assert doc
+    assert f"python benchmarks/{file.name}" in doc
