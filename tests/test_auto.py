@@ -29,6 +29,7 @@ from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
 from regard.auto.write import as_yaml
+from regard.cli import cli
 from regard.errors import CallError
 from regard.inputs.image.defaults import encoders, form
 from regard.inputs.series.defaults import windows
@@ -1112,6 +1113,51 @@ def test_tables_train_test_and_predict_row_by_row(tmp_path: Path) -> None:
         assert trained.predict("a good film").text in ("bad", "good")
     with pytest.raises(CallError, match="X and y belong together"):
         api.train(X=frame["review"], output=tmp_path / "z")
+
+
+# ------------------------------------------------------------------------------------------------ two parallel files
+def _sides(folder: Path, *named: str, lines: int = 40) -> list[str]:
+    for at, name in enumerate(named):
+        _written(folder / name, "".join(f"{'this is' if not at else 'das ist'} {n} .\n" for n in range(lines)))
+    return [str(folder / name) for name in named]
+
+
+@pytest.mark.parametrize(
+    "names", [("a.en", "a.de"), ("a.sme", "b.x-klingon"), ("left", "right"), ("a[1].en", "a[1].de")]
+)
+def test_two_parallel_files_are_two_arguments(names: tuple[str, str], tmp_path: Path, capsys: Any) -> None:
+    files, out = _sides(tmp_path, *names), tmp_path / "run"
+    small = ["training.max_steps=2", "model.width=8", "data.test_share=0.25"]
+    cli.main(["train", *files, *small, "--time-limit", "3s", "-o", str(out)], standalone_mode=False)
+    said = capsys.readouterr().err
+    assert f"line i of {names[0]} belongs to line i of {names[1]}" in said
+    assert "40 examples" in said
+    assert api.load(out).summary()["test"]["all"] == 10
+    cli.main(["evaluate", str(out)], standalone_mode=False)
+    run = api.train(files, output=tmp_path / "python", max_steps=2, time_limit=3, model={"width": 8})
+    assert run.recipe.data.train == ",".join(files)
+    cli.main(["check", *files], standalone_mode=False)
+
+
+def test_two_files_that_are_no_parallel_texts_are_refused(tmp_path: Path) -> None:
+    one, two = _sides(tmp_path, "a.en", "a.de")
+    (short,) = _sides(tmp_path, "b.de", lines=37)
+    (table,) = (str(_written(tmp_path / f"{part}.csv", "text,label\n")) for part in ["test"])
+    for files, says in (
+        ((one, short), "a.en has 40 lines and .*b.de 37: in parallel files"), ((one, two, short), "3 files: give one"),
+        ((table, one), "test.csv is a table .*data.test="),
+    ):  # fmt: skip
+        with pytest.raises(CallError, match=says):
+            cli.main(["train", *files, "-o", str(tmp_path / "run")], standalone_mode=False)
+        with pytest.raises(CallError, match=says):
+            api.train([*files], output=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_languages_of_any_code_are_parallel_in_a_folder(tmp_path: Path) -> None:
+    _sides(tmp_path, "train.sme", "train.fkv", "test.sme", "test.fkv")
+    found = detect(str(tmp_path)).data
+    assert [Path(one).name for one in found["test"].split(",")] == ["test.fkv", "test.sme"]
 
 
 # -------------------------------------------------------------------------------------- folders of several data sets

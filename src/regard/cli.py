@@ -119,8 +119,8 @@ def train(
 ) -> None:
     """Train on your data, or resume where training stopped.
 
-    RECIPE is a name that `regard recipes` lists, a YAML file, or data (files, a folder), for which a recipe is made
-    first: docs/own-data.md. If the folder has a run of other data or of another recipe, --fresh replaces it.
+    RECIPE is a name that `regard recipes` lists, a YAML file, or data (a file, two parallel ones, a folder):
+    docs/own-data.md. If the folder has a run of other data or of another recipe, --fresh replaces it.
     """
     from regard import config
     from regard.commands.train_data import folder_for, is_data, recipe_for

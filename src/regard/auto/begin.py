@@ -69,7 +69,8 @@ def begin(
     told = _told(job, overrides)
     place = reshaped(rewritten(place, folder / "data-utf8", tell), told, folder / "data-reshaped", tell)
     found = detect(place, told)
-    if not isinstance(data, str | Path) and drop_missing(Path(place), _required(found), tell):
+    columns = [] if isinstance(data, str | Path) else _required(found)
+    if columns and drop_missing(Path(place), columns, tell):
         found = detect(place, told)
     for line in described(found):
         tell(line)

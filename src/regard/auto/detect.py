@@ -7,12 +7,13 @@ where there is only text to go on with) and what comes out (text, label, tags, s
 from pathlib import Path
 
 from regard.auto.detected import Detected
-from regard.auto.files import DATA_FILES
+from regard.auto.files import DATA_FILES, ROWS, TABLES, role_of
 from regard.auto.folders import of_folder
 from regard.auto.single_files import of_file, of_parallel
 from regard.auto.told import Told
 from regard.errors import CallError
 from regard.files.hub import snapshot
+from regard.files.lines import ending
 from regard.files.shards import files_of, is_pattern
 
 HUB = "hub:"
@@ -41,4 +42,11 @@ def _two(data: str) -> tuple[Path, Path]:
         raise CallError(f"{data}: there is no file {missing[0]}")
     if len(files) != 2:
         raise CallError(f"{data}: {len(files)} files; parallel texts are two, SOURCE_FILE,TARGET_FILE")
+    if tables := [file for file in files if ending(file) in (TABLES | ROWS) - {".ts"}]:
+        train, other = sorted(files, key=lambda file: role_of(file.name) != "train")
+        role = role_of(other.name) or "test"
+        raise CallError(
+            f"{tables[0]} is a table or a list, no side of parallel texts. If both have the same columns: "
+            f"regard train {train} data.{role if role != 'train' else 'test'}={other}"
+        )
     return files[0], files[1]

@@ -18,11 +18,11 @@ from regard.files.lines import PACKED, ending, raw_lines
 from regard.files.shards import grouped, pattern_of
 
 MOST = 200_000  # files that are listed; a folder that has more is looked at no further
-_TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".tmx", ".ts", ".tsf", ".arff"))
+TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".tmx", ".ts", ".tsf", ".arff"))
 _TEXTS = frozenset((".txt", ".text", ".md"))
-_OTHERS = frozenset((".conll", ".conllu", ".iob", ".bio", ".json", ".npz", ".npy"))
+ROWS = frozenset((".conll", ".conllu", ".iob", ".bio", ".json", ".npz", ".npy"))
 #: What is fetched of a data set of the hub: its card (README.md) and its scripts are no data.
-DATA_FILES = sorted(f"*{ending}" for ending in (_TABLES | _TEXTS | _OTHERS | PICTURES | RECORDINGS) - {".md"})
+DATA_FILES = sorted(f"*{ending}" for ending in (TABLES | _TEXTS | ROWS | PICTURES | RECORDINGS) - {".md"})
 T = TypeVar("T")
 #: Words of names, and the part that they speak of; CoNLL calls the second test set testb, and validates on testa.
 _ROLES: dict[str, Role] = {
@@ -55,12 +55,12 @@ class Files:
 
     @cached_property
     def tables(self) -> list[str]:
-        return self.of(_TABLES)
+        return self.of(TABLES)
 
     @cached_property
     def others(self) -> list[str]:
         """Files of words and tags, and objects."""
-        return self.of(_OTHERS)
+        return self.of(ROWS)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -149,7 +149,7 @@ def parts_of(place: Path) -> Parts[Path]:
     inside = [path for path in sorted(place.iterdir()) if not path.name.startswith(".")] if place.is_dir() else []
     if len(inside) == 1 and inside[0].is_dir():
         return parts_of(inside[0])
-    lists = {path.stem for path in inside if path.is_file() and ending(path) in _TABLES}
+    lists = {path.stem for path in inside if path.is_file() and ending(path) in TABLES}
     if any(path.name in lists and _is_flat(path) for path in inside):  # files, and a list of them under the same name
         return Parts({})
     parts = [path for path in inside if _may_be_part(path)]
@@ -174,7 +174,7 @@ def _may_be_part(path: Path) -> bool:
         return False
     if path.is_dir():  # of a longer name, one of pictures alone belongs to a list elsewhere: train2017
         return path.name.lower() in SPLIT_NAMES[role] or not _is_flat(path)
-    known = _TABLES | _TEXTS | _OTHERS
+    known = TABLES | _TEXTS | ROWS
     return ending(path) in known or (ending(path) not in PICTURES | RECORDINGS and is_conll(path))
 
 
@@ -189,10 +189,13 @@ def parallel_files(place: Path) -> Parts[tuple[Path, Path]]:
     for path in sorted(place.iterdir()) if place.is_dir() else ():
         if path.is_file() and (found := _side(path)):
             by_name.setdefault(found[0], []).append((found[1], path))
-    pairs = {name: [path for _, path in sorted(files)] for name, files in by_name.items() if len(files) == 2}
-    pairs = {
-        name: (one, other) for name, (one, other) in pairs.items() if ending(one) not in _TEXTS or _as_long(one, other)
-    }
+    pairs: dict[str, tuple[Path, Path]] = {}
+    for name, files in by_name.items():
+        sure = [one for one in files if ending(one[1]) in _TEXTS or _is_language(one[1])]
+        if len(both := sure if len(sure) > 1 else files) == 2:
+            one, other = (path for _, path in sorted(both))
+            if (sure and ending(one) not in _TEXTS) or _as_long(one, other):
+                pairs[name] = one, other
     found = _parts(place, pairs, lambda two: f"{two[0]},{two[1]}")
     return Parts({"train": next(iter(pairs.values()))}) if len(pairs) == 1 and not found.by_role else found
 
@@ -206,9 +209,17 @@ def _side(path: Path) -> tuple[str, int] | None:
         if len(words) != 1:
             return None
         return re.sub(rf"(?<![^-_.]){words[0]}(?![^-_.])", "*", name), _SIDES.get(words[0].lower(), 0)
-    if stem and (last.lower() in LANGUAGES | _SIDES.keys() or re.fullmatch(r"[a-z]{2}([-_][A-Za-z]{2,4})?", last)):
+    known = TABLES | ROWS | PICTURES | RECORDINGS
+    if stem and (_is_language(Path(name)) or (re.fullmatch(r"[a-z]{3}", last) and ending(path) not in known)):
         return stem, _SIDES.get(last.lower(), 0)
     return None
+
+
+def _is_language(path: Path) -> bool:
+    """Whether a name ends in a language that is known, or in a code of two letters."""
+    name = path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKED else path.name
+    last = name.rpartition(".")[2]
+    return last.lower() in LANGUAGES | _SIDES.keys() or bool(re.fullmatch(r"[a-z]{2}([-_][A-Za-z]{2,4})?", last))
 
 
 def _as_long(one: Path, other: Path) -> bool:

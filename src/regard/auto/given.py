@@ -86,7 +86,7 @@ def _are_files(data: Sequence[Any]) -> bool:
 
 def _parallel(files: Sequence[str | Path]) -> str:
     if len(files) != 2:
-        raise CallError(f"{len(files)} files: give two parallel ones, SOURCE and TARGET, or the folder of all files")
+        raise CallError(f"{len(files)} files: give one, two parallel ones (SOURCE, TARGET), or the folder of all files")
     return ",".join(map(str, files))
 
 

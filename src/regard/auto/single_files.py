@@ -100,9 +100,12 @@ def of_parallel(files: Mapping[Role, tuple[Path, Path]], *, guessed: bool = Fals
     doubt = f"the other way round would be {target},{source}" if guessed else ""
     counts = _line_count(source), _line_count(target)
     if counts[0] != counts[1]:
-        doubt = f"{source.name} has {counts[0]:,} lines and {target.name} {counts[1]:,}: are they parallel?"
+        raise CallError(
+            f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}: in parallel files, line i of one belongs to "
+            "line i of the other. Add the lines that are missing, or remove those without a partner"
+        )
     shown = first_three(inputs, targets)
-    return Detected(("text", "text"), data, min(counts), inputs, targets, [belief], shown, doubt)
+    return Detected(("text", "text"), data, counts[0], inputs, targets, [belief], shown, doubt)
 
 
 def _is_squad(path: Path) -> bool:

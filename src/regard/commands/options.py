@@ -132,8 +132,19 @@ def _recipe_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return [name for name in packaged() if name.startswith(incomplete)]
 
 
+def _without_second_file(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Data may be two files, `a.en a.fr`: both are the recipe's word then, and the others are settings."""
+    recipe = context.params.get("recipe")
+    if not isinstance(recipe, str) or not any("=" not in word and Path(word).is_file() for word in words):
+        return words
+    from regard.commands.train_data import with_second_file
+
+    context.params["recipe"], words = with_second_file(recipe, words)
+    return words
+
+
 recipe_argument = click.argument("recipe", shell_complete=_recipe_names)
-overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", callback=_without_second_file)
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 output_folder = click.Path(file_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")

@@ -19,7 +19,7 @@ from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
 from regard.work import Deadline
 
-__all__ = ["folder_for", "is_data", "recipe_for"]
+__all__ = ["folder_for", "is_data", "recipe_for", "with_second_file"]
 
 
 def recipe_for(
@@ -49,6 +49,16 @@ def recipe_for(
     deadline = Deadline(limit or DEFAULT_TIME, began)
     file = begin(data, folder, job=job, seconds=limit, overrides=overrides, tell=say, sure=sure, deadline=deadline)
     return file, deadline
+
+
+def with_second_file(recipe: str, overrides: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Data of two files, `a.en a.fr`, as one word; and the other words, which are settings."""
+    files = [word for word in overrides if "=" not in word and Path(word).expanduser().is_file()]
+    if not files or not Path(recipe).expanduser().is_file() or not is_data(recipe):
+        return recipe, overrides
+    if len(files) > 1:
+        raise CallError(f"{len(files) + 1} files: give one, two parallel ones (SOURCE TARGET), or a folder of files")
+    return f"{recipe},{files[0]}", tuple(word for word in overrides if word != files[0])
 
 
 def folder_for(recipe: str, settings: Recipe | None, say: Callable[[str], None]) -> Path:
