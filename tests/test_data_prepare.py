@@ -304,3 +304,6 @@ def test_long_work_says_how_far_it_is_and_short_work_says_nothing(capsys, monkey
     assert list(watched(range(600), "reading x")) == list(range(600))
     out, err = capsys.readouterr()
     assert (out, err) == ("", "reading x: 256 in 0 s\nreading x: 600 in 0 s\n")
+    assert list(watched(range(600), "reading x", total=640)) == list(range(600))
+    said = capsys.readouterr().err
+    assert said == "reading x: 256 of about 640 in 0 s, about 0 s left\nreading x: 600 in 0 s\n"

@@ -26,6 +26,7 @@ from regard.auto.files import files_in
 from regard.auto.tables import ending, read_table
 from regard.data.formats import csv_rows
 from regard.data.json_rows import is_document, json_rows
+from regard.data.prepare import watched
 from regard.data.tables import parquet_records
 from regard.data.tmx import tmx_records
 from regard.files.lines import open_bytes, raw_lines
@@ -59,7 +60,7 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
     elif not path.exists() and not is_pattern(path):
         if len(files := [Path(part.strip()).expanduser() for part in where.split(",")]) != 2:
             return None
-        train, count = _parallel(files, folder, keeps)
+        train, count = _parallel(files, folder, keeps, found.count)
     elif found.kinds == ("image", "label") and is_arrays(path):
         train, count = _arrays(path, folder, keeps)
     elif path.is_dir():
@@ -71,10 +72,11 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
     elif ending(path) == ".json" and found.kinds == ("question", "span") and "question" not in found.data:
         train, count = _squad(path, folder, keeps)
     elif ending(path) in (".parquet", ".tmx") or (ending(path) in _JSON and is_document(files_of(path)[0])):
-        train, count = _objects(path, folder, keeps)
+        train, count = _objects(path, folder, keeps, found.count)
         more = {"format": "auto"} if "format" in found.data else {}
     else:
-        train, count = _chosen(_units(path, found), _plain_name(files_of(path)[0], folder), keeps)
+        units = watched(_units(path, found), _choosing(path), total=found.count)
+        train, count = _chosen(units, _plain_name(files_of(path)[0], folder), keeps)
     if "split" in found.data:  # one list has all parts: the others stay whole
         more |= {role: where for role in ("valid", "test") if role not in found.data}
     if found.kinds[0] in ("image", "sound", "image+text") and path.is_file() and not is_arrays(path):
@@ -86,6 +88,10 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
         steps = facts.steps if facts.series >= FEW_SERIES else round(share * facts.steps)
         inputs = [replace(facts, series=max(1, series), steps=max(1, steps))]
     return replace(found, data={**found.data, **more, "train": train}, inputs=inputs, count=max(1, count))
+
+
+def _choosing(path: Path) -> str:
+    return f"choosing a part of {path}"
 
 
 def _plain_name(path: Path, folder: Path) -> Path:
@@ -141,12 +147,13 @@ def _sentences(path: Path) -> Iterator[bytes]:
             held = []
 
 
-def _parallel(files: list[Path], folder: Path, keeps: Callable[[], bool]) -> tuple[str, int]:
+def _parallel(files: list[Path], folder: Path, keeps: Callable[[], bool], total: int) -> tuple[str, int]:
     """The same lines of both."""
     names = [folder / f"{side}-{_plain_name(file, folder).name}" for side, file in zip("ab", files, strict=True)]
     count = 0
     with names[0].open("wb") as one, names[1].open("wb") as other:
-        for number, lines in enumerate(zip(*map(raw_lines, files), strict=False)):
+        both = watched(zip(*map(raw_lines, files), strict=False), _choosing(files[0]), total=total)
+        for number, lines in enumerate(both):
             if not number or keeps():
                 for out, line in zip((one, other), lines, strict=True):
                     out.write(line if line.endswith(b"\n") else line + b"\n")
@@ -185,12 +192,12 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _objects(path: Path, folder: Path, keeps: Callable[[], bool]) -> tuple[str, int]:
+def _objects(path: Path, folder: Path, keeps: Callable[[], bool], total: int) -> tuple[str, int]:
     kinds: dict[str, Callable[[Path], Iterable[dict[str, Any] | None]]] = {
         ".parquet": parquet_records, ".tmx": tmx_records
     }  # fmt: skip
     read = kinds.get(ending(path), lambda file: (row for _, row in json_rows(file)))
-    rows = chain.from_iterable(map(read, files_of(path)))
+    rows = watched(chain.from_iterable(map(read, files_of(path))), _choosing(path), total=total)
     lines = (json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n" for row in rows if row is not None)
     return _chosen(lines, folder / f"{_plain_name(files_of(path)[0], folder).stem}.jsonl", keeps)
 
@@ -225,7 +232,7 @@ def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Call
     header = table is not None and table.header
     id = found.data.get("id")
     if id is None:
-        lines = _records(path, quotes=ending(path) == ".csv")
+        lines = watched(_records(path, quotes=ending(path) == ".csv"), _choosing(path), total=found.count)
         first = list(islice(lines, int(header)))
         kept = deque(lines, maxlen=max(1, round(share * found.count)))
         to.write_bytes(b"".join([*first, *kept]))

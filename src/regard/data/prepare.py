@@ -34,10 +34,11 @@ EVERY = 1.0  # seconds between two words on a terminal; a file gets a line in ha
 EVERY_IN_FILES = 30.0
 
 
-def watched(items: Iterable[U], doing: str, every: int = 256) -> Iterator[U]:
+def watched(items: Iterable[U], doing: str, every: int = 256, total: int = 0) -> Iterator[U]:
     """The same items; `doing`, such as "reading train.tsv", is said with their number, if they are long in coming.
 
-    `every`: after so many items one looks at the clock.
+    `every`: after so many items one looks at the clock. `total`: how many there are, about, where that is known: then
+    the seconds that are left are estimated.
     """
     terminal = sys.stderr.isatty()
     begin = monotonic()
@@ -46,7 +47,9 @@ def watched(items: Iterable[U], doing: str, every: int = 256) -> Iterator[U]:
         yield item
         if number % every == 0 and (now := monotonic()) >= due:
             spoken, due = True, now + (EVERY if terminal else EVERY_IN_FILES)
-            _say(f"{doing}: {number:,} in {now - begin:.0f} s", terminal)
+            of, left = f" of about {total:,}", f", about {(now - begin) * (total - number) / number:.0f} s left"
+            known = total > number
+            _say(f"{doing}: {number:,}{of * known} in {now - begin:.0f} s{left * known}", terminal)
     if spoken:
         _say(f"{doing}: {number:,} in {monotonic() - begin:.0f} s", terminal, last=True)
 
@@ -136,13 +139,18 @@ class Steps:
         """
 
         def build(folder: Path) -> None:
-            write(folder, str(split), watched(split.read(), f"reading {split}"))
+            write(folder, str(split), watched(split.read(), f"reading {split}", total=self._about(split)))
 
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
         store.counts.sampled = split.sample
         if refuse:
             self.refuse_if_useless(store.counts.read, len(store), role, split, limit=limit)
         return store
+
+    def _about(self, split: Split[Any]) -> int:
+        """How many examples a part has; 0 if they were not counted, which only dividing the data takes."""
+        share = {"held out": split.share, "test": split.test_share, "kept": 1 - split.share - split.test_share}
+        return round(split.sample * share[split.part] * self.count(split.source).pairs) if split.part in share else 0
 
     def refuse_if_useless(self, read: ReadReport, kept: int, role: Role, split: Split[Any], *, limit: str) -> None:
         """If nothing is left, or too little of what was read; `kept`: how many are short enough."""
