@@ -279,6 +279,22 @@ def test_bad_lines_are_named_with_file_and_line(name, tmp_path):
         assert what in str(refused.value)
 
 
+def test_a_change_to_summer_time_and_back_is_one_missing_and_one_doubled_hour(tmp_path):
+    """Local times of Berlin: hours stay the step; `refuse` names both lines, `fill` leaves regular hours."""
+    summer, winter = datetime(2023, 3, 26, 1), datetime(2023, 10, 29, 1)  # UTC
+    times = [datetime(2023, 3, 20) + timedelta(hours=n) for n in range(24 * 230)]
+    hours = [time + timedelta(hours=2 if summer <= time < winter else 1) for time in times]
+    file = write(tmp_path / "load.csv", ["time,a", *(f"{hour},{n % 24}" for n, hour in enumerate(hours))])
+    found = prepare_windows(settings(file, gaps="fill", targets="a"), strict=False)
+    assert found.fitted.step == Step("seconds", 3600.0)
+    lines = {one.what: one.lines for one in found.findings}
+    assert lines["1 missing step of 1 hour in 1 gaps"] == [hours.index(datetime(2023, 3, 26, 3)) + 2]
+    assert lines["1 time given twice"] == [hours.index(datetime(2023, 10, 29, 2)) + 3]
+    with pytest.raises(RegardError, match="1 missing step of 1 hour") as refused:
+        prepare_windows(settings(file, targets="a"))
+    assert "1 time given twice" in str(refused.value)
+
+
 def test_mixed_frequencies_and_constant_columns_are_named(tmp_path):
     hours = [f"2024-02-10 {hour:02}:30,{hour},7" for hour in range(24)]
     file = write(tmp_path / "mixed.csv", ["date,a,b", *(f"{day},{n},7" for n, day in enumerate(days(40))), *hours])
