@@ -3,6 +3,7 @@
 import os
 import threading
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from regard.data.pairs import Bad, Pair
 from regard.data.prepare import Steps, watched
 from regard.data.settings import TokenizerSettings
 from regard.data.splits import Split
+from regard.data.spread import Spread, evenly
 from regard.data.store import Store, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
@@ -188,6 +190,32 @@ def test_overlong_pairs_are_skipped_or_cut_and_counted(made, tmp_path, overlong,
     assert max(len(source) for source, _ in prepared.ids()) == 3
     assert {source[-1] for source, _ in prepared.ids()} == {3}
     assert store.lines[99] == 100
+
+
+def test_examples_of_a_sorted_split_are_of_all_of_it(made, tmp_path):
+    """Scores during training are of a part of the validation data: here 200 of 5,000 pairs, sorted by their kind."""
+    valid = tmp_path / "sorted.tsv"
+    valid.write_text("".join(f"{'one two' if row < 2500 else 'one two three'}\t{row}\n" for row in range(5000)))
+    split = prepare(changed(made, valid=str(valid)), tmp_path / "cache").splits["valid"]
+    found = split.examples(200)
+    assert len({one.texts[0] for one in found}) == 200
+    assert [one.input for one in found] == ["one two"] * 100 + ["one two three"] * 100
+    assert split.examples(200) == found
+
+
+def test_a_choice_is_spread_over_what_comes():
+    for count in (0, 1, 5, 8, 9, 1000):
+        chosen = Spread.of(range(count), 8)
+        assert chosen[:1] == [0][:count]
+        assert count < 5 or 4 <= len(chosen) <= 8
+        steps = {after - before for before, after in pairwise([*chosen, count])}
+        assert len(steps) <= 2  # the last one may be shorter
+    assert evenly(range(399), 200)[-1] == 397
+    assert evenly(range(3), 200) == [0, 1, 2]
+    texts = Spread[str](100, len, 10)
+    for text in ["aaaa"] * 9:
+        texts.add(text)
+    assert sum(map(len, texts.items)) <= 10
 
 
 def test_a_limit_that_leaves_nothing_is_an_error(made, tmp_path):

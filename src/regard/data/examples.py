@@ -72,7 +72,7 @@ class Examples(ABC):
 
     @abstractmethod
     def examples(self, most: int) -> list[Example]:
-        """The first so many inputs, each once, with all their texts."""
+        """At most so many inputs, spread over the whole split, each once, with all their texts; always the same."""
 
     def sample(self, most: int) -> list[Example]:
         """About so many inputs, spread over the whole split."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from regard.data.counts import COUNTS, Counts
 from regard.errors import RegardError
 
-VERSION = 1
+VERSION = 2
 ABOUT = "store.json"
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from regard.data.counts import Counts, ReadReport, SideCounts
 from regard.data.examples import Example, Examples
+from regard.data.spread import evenly
 from regard.data.store import text_hash
 from regard.data.vocabulary import Vocabulary, target_ids
 from regard.encoders.joint import Joint
@@ -163,7 +164,7 @@ class ColumnExamples(Examples):
 
     def examples(self, most: int) -> list[Example]:
         """Evenly spread, as neighbors are often alike."""
-        found = self._together[:: max(1, len(self._together) // max(1, most))][:most]
+        found = evenly(self._together, most)
         parts = {part for same in found for part in enumerate(same[0].numbers)}
         values = {(place, number): self.columns[place].one(number) for place, number in parts}
         inputs = [[values[part] for part in enumerate(same[0].numbers)] for same in found]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from regard.data.spread import Spread
 from regard.work import before_step
 
 T = TypeVar("T")
@@ -35,22 +36,11 @@ def mean_of_windows(input: Any, inputs: Iterable[Any], ask: Callable[[list[Any]]
     A few inputs at a time are held in memory, and of a very long one MOST_WINDOWS windows, evenly spread.
     """
     found: list[Any] = []
-    for some in in_budget((_spread(input.windows(one)) for one in inputs), len, AT_ONCE):
+    for some in in_budget((Spread.of(input.windows(one), MOST_WINDOWS) for one in inputs), len, AT_ONCE):
         rows = iter(ask([item for windows in some for item in windows]))
         of_each = ([next(rows) for _ in windows] for windows in some)
         found += [own[0] if len(own) == 1 else sum(own[1:], own[0]) / len(own) for own in of_each]
     return found
-
-
-def _spread(items: Iterable[T]) -> list[T]:
-    """Of many, at most MOST_WINDOWS; every second, fourth, eighth, ... of them."""
-    kept, step = [], 1
-    for number, item in enumerate(items):
-        if number % step == 0:
-            kept.append(item)
-        if len(kept) > MOST_WINDOWS:
-            kept, step = kept[::2], 2 * step
-    return kept
 
 
 def in_budget(items: Iterable[T], cost: Callable[[T], int], budget: int) -> Iterator[list[T]]:

@@ -13,7 +13,7 @@ Targets are the first and the last token of the answer, counted from 1; 0 is *no
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from regard.data.counts import Counts, unknown_in
 from regard.data.examples import Example, Examples
 from regard.data.pairs import Bad
 from regard.data.splits import Split
+from regard.data.spread import Spread, evenly
 from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, ids_array, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.data.windows import windows
@@ -34,6 +35,7 @@ from regard.inputs.question.windows import Encoded, encode_document
 from regard.models.reader import TextPair
 
 NONE = -1
+SHOWN = 2000  # questions of a split that are kept as texts
 
 
 class QuestionStore(Store):
@@ -143,9 +145,14 @@ class QuestionExamples(Examples):
         return self.store.digest()
 
     def examples(self, most: int) -> list[Example]:
-        """By the length of their documents, so that those in the middle are of middling length."""
-        items = islice(self._split.good(), most)
+        """Spread over the split; by the length of their documents, so that those in the middle are of middling
+        length."""
+        items = evenly(self._shown, most)
         return [item.example for item in sorted(items, key=lambda item: len(item.document))]
+
+    @cached_property
+    def _shown(self) -> list[Question]:
+        return Spread.of(self._split.good(), SHOWN)
 
     def sample(self, most: int) -> list[Example]:
         split = replace(self._split, sample=min(1.0, most / max(1, len(self.store))))

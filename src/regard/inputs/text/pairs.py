@@ -24,6 +24,7 @@ from regard.data.pairs import Bad, Pair
 from regard.data.prepare import watched
 from regard.data.special_ids import SpecialIds
 from regard.data.splits import Split
+from regard.data.spread import Spread, evenly
 from regard.data.store import HASHES, LINES, Store, StoreWriter, ids_array, text_hash
 from regard.data.vocabulary import Vocabulary, target_ids
 from regard.errors import CallError
@@ -58,6 +59,7 @@ class Frame:
         return self.padded([[*ids, self.end] for ids in texts])
 
 
+SHOWN, SHOWN_LETTERS = 2000, 8_000_000  # pairs of a store that are kept as texts, and how long they are together
 _AT_ONCE = 2048  # pairs tokenized together; what is held in memory
 
 
@@ -75,6 +77,7 @@ def write_pairs(
     ids = {"source": ids_array(source.size), "target": ids_array(target.size)}
     with StoreWriter(folder, name, **ids, hashes=HASHES, lines=LINES) as store:
         counts = store.counts
+        shown = Spread[Pair](SHOWN, lambda pair: len(pair.source) + len(pair.target), SHOWN_LETTERS)
         pairs = counts.read.only_pairs(items)
         while some := list(islice(pairs, _AT_ONCE)):
             sources = _ended(source, [pair.source for pair in some], counts.sides[0])
@@ -85,11 +88,13 @@ def write_pairs(
                     counts.note("overlong", pair.line)
                     if overlong == "skip":
                         continue
+                shown.add(pair)
                 kept.append((pair, _cut(one, max_length), _cut(other, max_length)))
             store.add("source", [one for _, one, _ in kept])
             store.add("target", [other for _, _, other in kept])
             store.add("hashes", [(text_hash(pair.source), text_hash(pair.target)) for pair, _, _ in kept])
             store.add("lines", [pair.line for pair, _, _ in kept])
+        store.about = {"shown": shown.items}
 
 
 def _cut(ended: NDArray[np.int32], most: int) -> NDArray[np.int32]:
@@ -133,10 +138,9 @@ class PairExamples(Examples):
         return self.store.digest()
 
     def examples(self, most: int) -> list[Example]:
-        """By length, so that those in the middle are of middling length."""
-        return [
-            self._example(pair) for pair in sorted(islice(self._split.good(), most), key=lambda pair: len(pair.source))
-        ]
+        """Spread over the split; by length, so that those in the middle are of middling length."""
+        shown = evenly([Pair(*one) for one in self.store.about["shown"]], most)
+        return [self._example(pair) for pair in sorted(shown, key=lambda pair: len(pair.source))]
 
     def sample(self, most: int) -> list[Example]:
         split = replace(self._split, sample=min(1.0, most / max(1, len(self))))

@@ -66,7 +66,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         )  # fmt: skip
 
     def quick(self, model: Reader, valid: Examples) -> dict[str, float]:
-        """Exact match and F1 of the first few questions."""
+        """Exact match and F1 of some questions, spread over all."""
         examples = valid.examples(QUESTIONS)
         said = [found.text for found in self.predict(model, [example.input for example in examples])]
         exact, f1 = answer_scores(said, examples, self.recipe.data.no_answer)
