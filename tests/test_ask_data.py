@@ -68,6 +68,19 @@ def test_a_list_too_small_to_hold_a_picture_out_says_so(tmp_path):
         regard.check(written(file, made))
 
 
+def test_long_questions_are_left_out_of_training_and_of_no_score(tmp_path):
+    recipe = tree(write_questions(tmp_path))
+    recipe["data"] |= {"max_length": 5}
+    job = jobs.make(config.build(recipe))
+    job.prepare(tmp_path / "cache")
+    assert [len(job.splits[role]) for role in ("train", "valid")] == [12, 36]  # "is there red?", and all
+    bound = job.bound(job.build())
+    assert np.isfinite(bound.validate()["loss"])
+    scores = bound.evaluate()
+    assert scores.values["questions"] == 36
+    assert scores.notes["longer inputs"].startswith("24 of 36 are longer than data.max_length=5 tokens")
+
+
 def test_a_batch_has_questions_of_several_kinds(tmp_path):
     job = jobs.make(config.build(tree(write_questions(tmp_path)), "recipe"))
     job.prepare(tmp_path / "cache")

@@ -20,6 +20,8 @@ from regard.errors import CallError, RegardError
 from regard.inputs.image.store import PictureColumn, PictureStore, Pixels
 from regard.inputs.media_store import MediaExamples
 from regard.outputs.text.captions import Captions
+from test_draw import tree as draw_tree
+from test_match import tree as match_tree
 
 
 def tree(listed, **model):
@@ -81,6 +83,25 @@ def test_a_picture_is_the_same_by_path_bytes_array_and_pillow(run, listed):
     assert run.predict(str(path), prefix="white").text.startswith("white")
     with pytest.raises(CallError, match=r"nothing\.png: there is no such picture"):
         run.predict("nothing.png")
+
+
+@pytest.mark.parametrize("made", [tree, match_tree, draw_tree], ids=["caption", "match", "draw"])
+def test_long_captions_are_left_out_of_training_and_of_no_score(listed, tmp_path, made):
+    """Half of the captions have 5 tokens with their end: "red and then green"."""
+    recipe = made(listed)
+    recipe["data"] |= {"max_length": 4}
+    job = jobs.make(config.build(recipe))
+    job.prepare(tmp_path)
+    train, valid = (job.splits[role] for role in ("train", "valid"))
+    assert (len(train), len(valid)) == (12, 24)
+    assert {len(valid.target(row)) for row in range(24)} == {4}
+    assert valid.lengths()[1].tolist() == [4] * 24
+    bound = job.bound(job.build())
+    assert np.isfinite(bound.validate()["loss"])
+    report = job.check(tmp_path, estimates=False)
+    told = {one.split: one.advice for one in report.findings if "longer than" in one.what}
+    assert "left out of training" in told["train"]
+    assert "scored as well" in told["valid"]
 
 
 def test_outputs_are_scored_as_decoding_scores_them(run, listed):

@@ -14,7 +14,9 @@ import torch
 
 import regard
 from command_line import regard as cli
+from regard import config, jobs
 from regard.attention import Trace
+from regard.data.windows import in_pieces
 from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
 from regard.outputs.text.cross_attention import cross_attention
@@ -116,6 +118,48 @@ def test_prefixes_and_sampling(run):
     drawn = run.predict("one red cat", sample=True, seed=3, n_best=3, temperature=2.0)
     assert drawn == run.predict("one red cat", sample=True, seed=3, n_best=3, temperature=2.0)
     assert len(drawn.n_best) == 3
+
+
+def test_very_long_texts_are_translated_in_pieces(run, tmp_path):
+    """Sentences stay whole, and a piece is translated as it is alone."""
+    long = "one red cat . " * 200  # 800 tokens; 510 are read as a whole
+    pieces = [item.text for item in run.job.input.windows(long)]
+    assert len(pieces) > 1
+    assert " ".join(pieces) == long.strip()
+    assert all(piece.endswith(".") for piece in pieces)
+    found, short = run.predict([long, "two"])
+    assert found.input == long
+    assert found.text == " ".join(one.text for one in run.predict(pieces))
+    assert found.log_probability == pytest.approx(sum(one.log_probability for one in run.predict(pieces)), abs=1e-3)
+    assert short.text == run.predict("two").text
+    (tmp_path / "long.tsv").write_text(f"two\tdos\n{long}\tuno\n")
+    scores = run.evaluate(test=str(tmp_path / "long.tsv"))
+    assert scores.notes["longer inputs"].startswith("1 of 2 are longer than data.max_length=256 tokens: those of more")
+
+
+def test_pieces_of_a_text_are_sentences_or_words_or_letters():
+    def count(text):
+        return len(text.split()) if " " in text else len(text)
+
+    assert in_pieces("a b. c d e. f.", count, 5) == ["a b. c d e.", "f."]
+    assert in_pieces("a b c d e f g", count, 3) == ["a b c", "d e f", "g"]
+    assert in_pieces("abcdefgh", count, 3) == ["ab", "cd", "ef", "gh"]
+    assert in_pieces("", count, 3) == [""]
+    assert in_pieces("x", lambda text: 9, 3) == ["x"]  # cannot be made shorter
+
+
+def test_positions_that_were_not_learned_end_no_validation(tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text(f"one two\tuno\n{'one ' * 90}\tdos\n")
+    data = {"train": str(file), "valid": str(file), "test": str(file), "max_length": 24, "tokenizer": {"kind": "word"}}
+    model = TINY["transformer"] | {"positions": "learned", "max_positions": 24}
+    how = {"batch_tokens": 64, "max_length": 8}
+    job = jobs.make(config.build({"job": "translate", "data": data, "model": model, "decoding": how}))
+    job.prepare(tmp_path / "cache")
+    assert [len(job.splits[role]) for role in ("train", "valid")] == [1, 2]
+    bound = job.bound(job.build())
+    assert bound.validate().keys() >= {"loss", "bleu"}
+    assert bound.evaluate().values["bleu"] >= 0
 
 
 @pytest.mark.parametrize(

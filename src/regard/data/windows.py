@@ -6,9 +6,11 @@ so that whatever is no longer than the overlap stands whole in at least one wind
 (arXiv:1810.04805), whose code cuts SQuAD's documents so (`doc_stride` there is size − overlap).
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+SENTENCES, WORDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+"), re.compile(r"\s+")
 OVERLAP = 4  # of windows of which nothing else is known: one in so many of their tokens
 
 
@@ -27,3 +29,29 @@ def owners(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     asked about has neighbors on both sides."""
     meets = [(one[1] + other[0]) // 2 for one, other in pairwise(spans)]
     return list(zip([spans[0][0], *meets], [*meets, spans[-1][1]], strict=True))
+
+
+def in_pieces(text: str, length: Callable[[str], int], most: int) -> list[str]:
+    """A text in pieces of at most so many tokens, which `length` counts: whole sentences; else words, else letters."""
+    if length(text) <= most or len(text) < 2:
+        return [text]
+    for ends in (SENTENCES, WORDS):
+        parts = [part for part in ends.split(text) if part.strip()]
+        if len(parts) > 1:
+            groups = _packed(parts, [length(part) for part in parts], most)
+            return [piece for group in groups for piece in in_pieces(" ".join(group), length, most)]
+    middle = len(text) // 2
+    return [*in_pieces(text[:middle], length, most), *in_pieces(text[middle:], length, most)]
+
+
+def _packed(parts: list[str], lengths: list[int], most: int) -> list[list[str]]:
+    """Neighbors together while they fit; two groups at least."""
+    groups: list[list[str]] = [[]]
+    total = 0
+    for part, length in zip(parts, lengths, strict=True):
+        if groups[-1] and total + length > most:
+            groups.append([])
+            total = 0
+        groups[-1].append(part)
+        total += length
+    return groups if len(groups) > 1 else [parts[: len(parts) // 2], parts[len(parts) // 2 :]]

@@ -104,10 +104,13 @@ class ColumnExamples(Examples):
         said: Sequence[Said],
         vocabulary: Vocabulary | None,
         limits: Sequence[int | float],
+        *,
+        scored: bool = False,
     ) -> None:
         """
         vocabulary   of the targets; None for what is only measured on
         limits       most vectors of each column, and tokens of a target with its end: what is longer is left out
+        scored       nothing is left out: longer targets are cut
         """
         self.name, self.counts, self._counts = name, counts.read, counts
         self.columns, self.said, self._vocabulary = columns, said, vocabulary
@@ -115,7 +118,9 @@ class ColumnExamples(Examples):
         self.ids = [] if vocabulary is None else target_ids(vocabulary, [one.text for one in said])
         self.sizes = np.array([[*self._measured(one), len(ids)] for one, ids in zip(said, self.ids, strict=False)])
         self.sizes = self.sizes.reshape(len(self.ids), len(columns) + 1)
-        self.kept: NDArray[np.int64] = np.flatnonzero((self.sizes <= np.array(limits)).all(1))
+        fits = (self.sizes <= np.array(limits)).all(1)
+        self.kept: NDArray[np.int64] = np.flatnonzero(fits | scored)
+        self._long, self._most = np.flatnonzero(~fits).tolist(), limits[-1]
         #: The numbers of the inputs of each row: rows × columns.
         self.numbers: NDArray[np.int64] = np.array([said[row].numbers for row in self.kept], np.int64)
         self.numbers = self.numbers.reshape(-1, len(columns))
@@ -128,7 +133,7 @@ class ColumnExamples(Examples):
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         sizes = self.sizes[self.kept].astype(np.int32)
-        return sizes[:, :-1].sum(1, dtype=np.int32), sizes[:, -1]
+        return sizes[:, :-1].sum(1, dtype=np.int32), np.minimum(sizes[:, -1], self._most).astype(np.int32)
 
     def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
         of_each = zip(self.columns, self.numbers[rows].T, strict=True)
@@ -136,7 +141,8 @@ class ColumnExamples(Examples):
         return read[0] if len(read) == 1 else Joint(*read)
 
     def target(self, row: int) -> NDArray[Any]:
-        return self.ids[self.kept[row]]
+        ids = self.ids[self.kept[row]]
+        return ids if len(ids) <= self._most else np.append(ids[: int(self._most) - 1], ids[-1])
 
     def sides(self) -> tuple[SideCounts, SideCounts]:
         """How long inputs, each once, and targets are, also those that are left out."""
@@ -147,9 +153,9 @@ class ColumnExamples(Examples):
             target.add_target(ids, self._vocabulary.specials)  # pyright: ignore[reportOptionalMemberAccess]
         return source, target
 
-    def left_out(self) -> list[Said]:
+    def beyond_limits(self) -> list[Said]:
         """What is longer than the limits."""
-        return [self.said[row] for row in np.setdiff1d(np.arange(len(self.ids)), self.kept)]
+        return [self.said[row] for row in self._long]
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
         return ((one.text, one.line) for one in self.said)

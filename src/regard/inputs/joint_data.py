@@ -72,7 +72,9 @@ class JointData(JointReader, Input):
         columns = self.first.column(firsts, role, steps), self.second.column(seconds, role, steps)
         most = self.data.max_length
         first, second = (most if kind == "text" else inf for kind in self.kinds)
-        return JointExamples(str(split), items, columns, vocabulary, (first, second, most), split.sample)
+        return JointExamples(
+            str(split), items, columns, vocabulary, (first, second, most), split.sample, scored=role != "train"
+        )
 
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
         first, second, target = self.data.columns.sides

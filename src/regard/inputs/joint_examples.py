@@ -77,15 +77,18 @@ class JointExamples(ColumnExamples):
         vocabulary: Vocabulary | None,
         limits: Sequence[int | float],
         sampled: float,
+        *,
+        scored: bool = False,
     ) -> None:
-        """`sampled`: the share of the split that the items are, in the order of the file."""
+        """`sampled`: the share of the split that the items are, in the order of the file. `scored`: none is left out
+        for its length."""
         counts = Counts(sampled=sampled)
         rows = list(counts.read.only_pairs(_usable(item, columns) for item in items))
         said = [Said(_numbers(row, columns), row.target, row.line, row.gold) for row in rows]
-        super().__init__(name, counts, columns, said, vocabulary, limits)
+        super().__init__(name, counts, columns, said, vocabulary, limits, scored=scored)
         self._asked = [row.second for row in rows]
         counts.sides = self.sides()
-        for one in self.left_out():
+        for one in self.beyond_limits():
             counts.note("overlong", one.line)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

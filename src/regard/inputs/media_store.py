@@ -108,15 +108,17 @@ class MediaExamples(ColumnExamples):
         *,
         max_length: int | None = None,
         longest: float | int = np.inf,
+        scored: bool = False,
     ) -> None:
-        """`max_length`, of targets, and `longest`, of pictures or recordings: what is longer is left out."""
+        """`max_length`, of targets, and `longest`, of pictures or recordings: what is longer is left out; where
+        examples are `scored`, nothing is, and longer targets are cut."""
         said = [
             Said((number,), text, entry.line, entry.gold or None)
             for number, entry in enumerate(store.entries)
             for text in entry.texts
         ]
         limits = (longest, np.inf if max_length is None else max_length)
-        super().__init__(store.name, store.counts, [column], said, vocabulary, limits)
+        super().__init__(store.name, store.counts, [column], said, vocabulary, limits, scored=scored)
         self.store = store
 
     def digest(self) -> str:
@@ -126,6 +128,6 @@ class MediaExamples(ColumnExamples):
         """What the data check looks at."""
         store = self.store
         counts: Counts = replace(store.counts, sides=self.sides(), odd=dict(store.counts.odd))
-        for number in sorted({one.numbers[0] for one in self.left_out()}):
+        for number in sorted({one.numbers[0] for one in self.beyond_limits()}):
             counts.note("overlong", store.entries[number].line, store.entries[number].name)
         return Listing(self.name, counts, store.lines, store.hashes, store.names)

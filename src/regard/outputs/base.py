@@ -23,7 +23,7 @@ from regard.cost.hardware import machine_memory
 from regard.cost.step import step_cost, weight_bytes
 from regard.cost.units import count, duration, memory
 from regard.data.check_report import CheckReport
-from regard.data.examples import Example, ExampleBatches
+from regard.data.examples import Example, ExampleBatches, Examples
 from regard.data.pairs import excerpt
 from regard.data.tables import Role
 from regard.errors import CallError
@@ -189,8 +189,16 @@ class Output(ABC, Generic[R, I, M]):
 
     def validate(self, model: M, valid: Any) -> dict[str, float]:
         """The loss over all validation data, and quick scores of some of it."""
-        losses = mean_loss(model, self.batches(valid, self.recipe.training.max_tokens))
+        losses = mean_loss(model, self.scored_batches(valid))
         return {**losses, **self.quick(model, valid)}
+
+    def scored_batches(self, split: Any) -> Any:
+        """Batches of data that is scored, all of it: one example always fits into a batch."""
+        longest = 0
+        if isinstance(split, Examples):
+            source, target = split.lengths()
+            longest = int((source + target).max(initial=0))
+        return self.batches(split, max(self.recipe.training.max_tokens, longest))
 
     def quick(self, model: M, valid: Any) -> dict[str, float]:
         """Scores of some of the validation data beside the loss, while training goes on."""

@@ -94,7 +94,7 @@ class ImageData(MediaInput):
     ) -> Mapping[Role, MediaExamples]:
         columns = self._columns(stores, cache)
         return {
-            role: MediaExamples(store, columns[role], vocabulary, max_length=self.max_length)
+            role: MediaExamples(store, columns[role], vocabulary, max_length=self.max_length, scored=role != "train")
             for role, store in stores.items()
         }
 

@@ -1,10 +1,11 @@
 """Text comes in: token ids, an encoder of words, and words to look at."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
+from regard.data.windows import in_pieces
 from regard.errors import CallError
 from regard.inputs.text.body_settings import PretrainedReaderSettings, RecurrentTextSettings
 from regard.inputs.text.data import TextData
@@ -13,6 +14,8 @@ from regard.layers.word_dropout import WordDropout
 from regard.look.axis import Axis
 from regard.parts import build_pooling
 from regard.settings.model import RecurrentSettings, TransformerSettings
+
+LONGEST = 512  # tokens that are read as a whole, however short the texts of training were
 
 
 class TextItem(NamedTuple):
@@ -35,8 +38,28 @@ class TextInput(TextData):
 
     @property
     def limit(self) -> str:
-        done = "only their beginning is read" if self.cuts else "they are read as a whole"
+        most = self.at_once
+        pieces = f"those of more than {most:,} are read in pieces, the others as a whole"
+        done = "only their beginning is read" if self.cuts else "they are read in pieces" if self.alone else pieces
         return f"data.max_length={self.data.max_length} tokens: {done}"
+
+    @property
+    def at_once(self) -> int:
+        """Tokens of a text that the model reads as a whole; what it writes a text from may be somewhat longer than in
+        training."""
+        s, most = self.settings, self.data.max_length - 1
+        most = most if self.alone else max(LONGEST, 2 * most)
+        return min(most, s.max_positions - 1) if getattr(s, "positions", None) == "learned" else most
+
+    def windows(self, one: Any) -> Iterator[Any]:
+        """The items of a text of any length: whole sentences, as many as training read at once, or words."""
+        item = self.read(one)
+        if self.cuts or len(item.ids) <= self.at_once:
+            yield item
+            return
+        most = min(self.data.max_length - 1, self.at_once)
+        for text in in_pieces(one, lambda text: len(self.tokenizer.encode(text)), most):
+            yield self.read(text)
 
     def length(self, item: TextItem) -> int:
         return len(item.ids)
@@ -75,7 +98,11 @@ class TextInput(TextData):
 
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
+    def alone(self) -> bool:
+        """Whether nothing is written over the memory of the text."""
+        return not isinstance(self.settings, RecurrentSettings | TransformerSettings)
+
+    @property
     def cuts(self) -> bool:
         """Whether of a long text the beginning is read, as training did. What writes a text over a memory needs all."""
-        alone = not isinstance(self.settings, RecurrentSettings | TransformerSettings)
-        return alone and "overlong" in type(self.data).model_fields and self.data.overlong == "cut"
+        return self.alone and "overlong" in type(self.data).model_fields and self.data.overlong == "cut"

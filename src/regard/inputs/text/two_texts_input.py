@@ -1,6 +1,6 @@
 """Two texts come in, and are read as one: files and batches of them. What a reader makes of two: `two_texts.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -32,8 +32,11 @@ class JoinedTexts:
 
 class TwoTextsInput(TwoTextsReader, TextInput):  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
     @property
-    def most(self) -> int | float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.data.max_length - 2 if self.cuts else float("inf")
+    def most(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.data.max_length - 2
+
+    def windows(self, one: Any) -> Iterator[Any]:
+        yield self.read(one)
 
     @property
     def marks(self) -> tuple[int | None, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -44,11 +47,10 @@ class TwoTextsInput(TwoTextsReader, TextInput):  # pyright: ignore[reportIncompa
 
     @property
     def limit(self) -> str:
-        done = "the longer text is cut" if self.cuts else "they are read as a whole"
-        return f"data.max_length={self.data.max_length} tokens: {done}"
+        return f"data.max_length={self.data.max_length} tokens: the longer text is cut"
 
     def writer(self) -> Vocabulary:
-        return JoinedTexts(self.tokenizer, self.most)
+        return JoinedTexts(self.tokenizer, self.most if self.cuts else float("inf"))
 
     def texts_of(self, source: str) -> Sequence[str]:
         return source.split(BETWEEN)

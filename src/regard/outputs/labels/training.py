@@ -106,7 +106,7 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
     def _stored(self, model: Classifier, examples: Examples) -> tuple[Logits, list[tuple[int, ...]]]:
         """Logits and classes of all examples of a split."""
         table = np.empty((len(examples), len(self.labels)), np.float32)
-        for rows, batch in self.batches(examples, self.recipe.training.max_tokens).in_order():
+        for rows, batch in self.scored_batches(examples).in_order():
             table[rows] = model.logits(batch.source.to(device_of(model))).float().cpu().numpy()
         if long := examples.overlong():
             rows, inputs = zip(*long, strict=True)

@@ -96,7 +96,7 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
 
     def validate(self, model: Drawer, valid: MediaExamples) -> dict[str, float]:
         """`loss` is the sum of what regions cost and what tokens lose, so that it falls in both stages."""
-        costs = picture_scores.costs(model, self.batches(valid, self.recipe.training.max_tokens).epoch(0))
+        costs = picture_scores.costs(model, self.scored_batches(valid).epoch(0))
         return {"loss": costs["region_loss"] + costs["reconstruction"], **costs}
 
     def some(self, valid: MediaExamples, most: int) -> list[Example]:
@@ -110,9 +110,16 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
         found = []
         for number, (picture, texts, _) in enumerate(examples):
             fitting = [text for text in texts if len(self.vocabulary.encode(text)) < self.longest]
-            if fitting:
-                found.append(Example(fitting[number % len(fitting)], (), picture.pixels))
+            fitting = fitting or [self._cut(texts[0])]
+            found.append(Example(fitting[number % len(fitting)], (), picture.pixels))
         return found
+
+    def _cut(self, text: str) -> str:
+        """The words with which a sentence begins, as many as the model reads."""
+        words = text.split()
+        while len(words) > 1 and len(self.vocabulary.encode(" ".join(words))) >= self.longest:
+            words.pop()
+        return " ".join(words)
 
     @property
     def longest(self) -> int:
@@ -120,13 +127,12 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
         return self.recipe.data.max_length
 
     def all_captions(self, examples: Sequence[Example]) -> Iterator[DrawBatch]:
-        """Every picture with every sentence of it that is not too long."""
+        """Every picture with every sentence of it; of a longer one, the first tokens."""
         texts = [self.vocabulary.encode_batch(list(example.texts)) for example in examples]
         pairs = [
-            (example, np.array([*ids, END]))
+            (example, np.array([*ids[: self.longest - 1], END]))
             for example, of_picture in zip(examples, texts, strict=True)
             for ids in of_picture
-            if len(ids) < self.longest
         ]
         for start in range(0, len(pairs), AT_ONCE):
             some, ids = zip(*pairs[start : start + AT_ONCE], strict=True)

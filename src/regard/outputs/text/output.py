@@ -8,6 +8,7 @@ several references, windows of a long recording) is in a file of its own beside 
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple
@@ -133,14 +134,30 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def greedily(self, model: Seq2Seq, inputs: Sequence[Any]) -> list[str]:
-        found = self.search(model, [self.input.read(one) for one in inputs], plain=True, sample=False, **GREEDY)
-        return [self.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+        pieces = [self.pieces(one) for one in inputs]
+        items = [item for some in pieces for _, item in some]
+        found = iter(self.search(model, items, plain=True, sample=False, **GREEDY))
+        texts = ([self.tokenizer.decode(next(found)[0].tokens) for _ in some] for some in pieces)
+        return [" ".join(filter(None, some)) if len(some) > 1 else some[0] for some in texts]
 
     def predict(
         self, model: Seq2Seq, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
     ) -> list[Prediction]:
-        items = [self.input.read(one) for one in inputs]
-        return self._predictions(model, inputs, items, self.search(model, items, prefix=prefix), attention)
+        """Of an input that is longer than the model reads at once, piece by piece; the first begins with the prefix."""
+        pieces = [self.pieces(one) for one in inputs]
+        first = self._of_pieces(model, [some[0] for some in pieces], prefix, attention)
+        more = iter(self._of_pieces(model, [piece for some in pieces for piece in some[1:]], "", attention))
+        rest = ([next(more) for _ in some[1:]] for some in pieces)
+        whole = (self.joined([one, *others]) for one, others in zip(first, rest, strict=True))
+        return [replace(found, input=self.input.name(one)) for one, found in zip(inputs, whole, strict=True)]
+
+    def _of_pieces(
+        self, model: Seq2Seq, pieces: Sequence[tuple[Any, Any]], prefix: str, attention: bool
+    ) -> list[Prediction]:
+        if not pieces:
+            return []
+        ones, items = zip(*pieces, strict=True)
+        return self._predictions(model, ones, items, self.search(model, items, prefix=prefix), attention)
 
     def _predictions(
         self, model: Seq2Seq, inputs: Sequence[Any], items: Sequence[Any], found: Sequence[Any], attention: bool
@@ -178,8 +195,13 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return [(one, self.input.read(one))]
 
     def joined(self, predictions: list[Any]) -> Prediction:
-        """Of the pieces of an input: of the whole."""
-        return predictions[0]
+        """Of the pieces of an input: of the whole, without alternatives and without what stands between the two."""
+        if len(predictions) == 1:
+            return predictions[0]
+        best = [found.n_best[0] for found in predictions]
+        text = " ".join(filter(None, (one.text.strip() for one in best)))
+        total = [sum(getattr(one, name) for one in best) for name in ("log_probability", "score")]
+        return Prediction(" ".join(found.input for found in predictions), [Candidate(text, *total)])
 
     def _whole(self, model: Seq2Seq, begun: Begun) -> Prediction:
         ones, items = zip(*begun.items, strict=True)

@@ -43,6 +43,9 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         note = "vocabularies are taken as full (data.tokenizer.size); small data fills less"
         return Planned(model, min(TYPICAL, data.max_length), 2, note)
 
+    def pieces(self, one: Any) -> list[tuple[Any, Any]]:
+        return [(item.text, item) for item in self.input.windows(one)]
+
     # ------------------------------------------------------------------------------------------------- unknown words
     def needs_attention(self, found: Sequence[Sequence[Hypothesis]]) -> bool:
         return self.recipe.decoding.replace_unknown and any(UNK in hypotheses[0].tokens for hypotheses in found)
