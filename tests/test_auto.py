@@ -36,6 +36,7 @@ from regard.inputs.series.defaults import windows
 from regard.inputs.text import defaults as texts
 from regard.jobs import FROM_DATA, JOBS
 from regard.outputs.labels import defaults as labels
+from regard.outputs.text import defaults as writing
 from regard.settings.decisions import Sample
 
 
@@ -1205,3 +1206,17 @@ def test_one_list_of_pictures_of_several_is_not_taken_by_chance(tmp_path: Path) 
     _written(place / "kinds.csv", "file,kind\n" + "".join(f"{n}.jpg,{'ab'[n % 2]}\n" for n in range(40)))
     with pytest.raises(CallError, match=r"regard train .*kinds.csv +image → label\n.*list.csv +image → text"):
         detect(str(place))
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [([3.0] * 40 + [300.0], 30.0), ([60.0] * 41, 72.5)])
+def test_a_batch_holds_the_longest_recording_that_training_hears(seconds: list[float], limit: float) -> None:
+    facts = [(8000, one) for one in seconds]
+    sample = Sample(41, facts, ["one two three"] * 40 + ["four"], 20.0)
+    spoken, labeled = (
+        decide(("sound", output), sample) for output, decide in (("text", writing.transcribe), ("label", labels.decide))
+    )
+    chosen = [{one.key: one.value for one in found.decisions} for found in (spoken, labeled)]
+    assert [one["data.max_seconds"] for one in chosen] == [limit, 10.0]
+    for found, one in zip((spoken, labeled), chosen, strict=True):
+        slowest = one["data.max_seconds"] / min(one["data.augment.speeds"])
+        assert found.usual >= found.batch >= 100 * slowest

@@ -85,6 +85,9 @@ def test_a_picture_is_the_same_by_path_bytes_array_and_pillow(run, listed):
         run.predict("nothing.png")
 
 
+BEGINNING = "12 of 12 are longer than data.max_length=4 tokens: only their beginning is read"
+
+
 @pytest.mark.parametrize("made", [tree, match_tree, draw_tree], ids=["caption", "match", "draw"])
 def test_long_captions_are_left_out_of_training_and_of_no_score(listed, tmp_path, made):
     """Half of the captions have 5 tokens with their end: "red and then green"."""
@@ -98,6 +101,7 @@ def test_long_captions_are_left_out_of_training_and_of_no_score(listed, tmp_path
     assert valid.lengths()[1].tolist() == [4] * 24
     bound = job.bound(job.build())
     assert np.isfinite(bound.validate()["loss"])
+    assert bound.evaluate().notes.get("longer inputs", "") == ("" if made is tree else BEGINNING)
     report = job.check(tmp_path, estimates=False)
     told = {one.split: one.advice for one in report.findings if "longer than" in one.what}
     assert "left out of training" in told["train"]

@@ -311,13 +311,18 @@ class Output(ABC, Generic[R, I, M]):
 
     def overlong(self, examples: Any) -> str:
         """How many inputs of test examples are longer than the model's limit, and what is done to them; or nothing."""
-        if not (limit := self.input.limit) or not isinstance(examples, Sequence):
+        if not (limit := self.limit) or not isinstance(examples, Sequence):
             return ""
         count = sum(map(self.is_overlong, examples))
         return f"{count:,} of {len(examples):,} are longer than {limit}" if count else ""
 
+    @property
+    def limit(self) -> str:
+        """What examples may be longer than, and what is done to them then (`Input.limit`)."""
+        return self.input.limit
+
     def is_overlong(self, example: Example) -> bool:
-        """Whether something that is read of an example is longer than the input's limit."""
+        """Whether something that is read of an example is longer than the limit."""
         return self.input.is_overlong(example.input)
 
     def measure(self) -> Measure | None:

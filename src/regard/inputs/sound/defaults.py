@@ -7,11 +7,14 @@ from regard.settings.decisions import Decision, percentile
 SPEECH = 16_000  # samples a second; more brings speech little
 
 
+SLOWEST = 0.9  # of the speeds that training plays recordings at
 AT_ONCE = 10.0  # seconds; a label of a longer recording can be heard in a part of it
 
 
-def hearing(facts: Sequence[tuple[int, float]], *, most: float = float("inf")) -> list[Decision]:
-    """`most`: seconds that are heard at once, at the most."""
+def hearing(
+    facts: Sequence[tuple[int, float]], *, most: float = float("inf"), done: str = "are heard in windows"
+) -> list[Decision]:
+    """`most`: seconds that are heard at once, at the most; `done`: what happens to longer recordings then."""
     rates, seconds = [fact[0] for fact in facts], [fact[1] for fact in facts]
     usual = max(set(rates), key=rates.count)
     rate = min(SPEECH, usual)
@@ -19,7 +22,7 @@ def hearing(facts: Sequence[tuple[int, float]], *, most: float = float("inf")) -
     longest = percentile(seconds, 100)
     limit, opened = round(longest * 1.2 + 0.5, 1), f"the longest that was opened has {longest:.2f}"
     if limit > most:
-        limit, opened = most, f"{opened}: longer ones are heard in windows"
+        limit, opened = most, f"{opened}: longer ones {done}"
     return [
         Decision("data.sound.rate", rate, why),
         Decision("data.sound.bands", 40, "usual for speech"),
@@ -27,12 +30,17 @@ def hearing(facts: Sequence[tuple[int, float]], *, most: float = float("inf")) -
     ]
 
 
+def frames(seconds: float) -> int:
+    """Of a recording that training plays slower."""
+    return int(seconds * 100 / SLOWEST) + 1
+
+
 def augmentation(count: int) -> list[Decision]:
     if count > 20_000:
         return []
     why = f"{count:,} recordings are few: no two epochs hear the same"
     return [
-        Decision("data.augment.speeds", [0.9, 1.0, 1.1], why),
+        Decision("data.augment.speeds", [SLOWEST, 1.0, 1.1], why),
         Decision("data.augment.band_masks", 2, why),
         Decision("data.augment.band_width", 6, why),
         Decision("data.augment.time_masks", 1, why),

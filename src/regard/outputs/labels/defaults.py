@@ -1,6 +1,7 @@
 """What is decided for a classifier, where nobody else has: by what comes in."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from regard.inputs.image import defaults as pictures
@@ -15,7 +16,7 @@ RARE = 0.2  # of an even share; such classes would be overlooked
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     made = {"text": _text, "texts": _two_texts, "image": _image, "sound": _sound, "series": _series}[kinds[0]](sample)
-    return Plan([*made.decisions, *_scores(sample)], made.sizes)
+    return replace(made, decisions=[*made.decisions, *_scores(sample)])
 
 
 def _scores(sample: Sample) -> list[Decision]:
@@ -76,11 +77,13 @@ def _sound(sample: Sample) -> Plan:
         "kind": "sound_recurrent", "cell": "gru", "pyramid": 2 if usual > 0.5 else 1,
         "dropout": 0.3 if sample.count < 5000 else 0.2,
     }  # fmt: skip
-    return Plan([*sounds.hearing(sample.inputs, most=sounds.AT_ONCE), *sounds.augmentation(sample.count)], [
+    heard = sounds.hearing(sample.inputs, most=sounds.AT_ONCE)
+    seconds = next(decision.value for decision in heard if decision.key == "data.max_seconds")
+    return Plan([*heard, *sounds.augmentation(sample.count)], [
         Size("small", {**common, "width": 64}, 10),
         Size("middle", {**common, "width": 128}, 15, 1000),
         Size("large", {**common, "width": 256}, 20, 10_000),
-    ])  # fmt: skip
+    ], sounds.frames(seconds) + 2)  # fmt: skip
 
 
 def _series(sample: Sample) -> Plan:

@@ -114,6 +114,13 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
             found.append(Example(fitting[number % len(fitting)], (), picture.pixels))
         return found
 
+    @property
+    def limit(self) -> str:
+        return f"data.max_length={self.longest} tokens: only their beginning is read"
+
+    def is_overlong(self, example: Example) -> bool:
+        return any(len(self.vocabulary.encode(text)) >= self.longest for text in example.texts)
+
     def _cut(self, text: str) -> str:
         """The words with which a sentence begins, as many as the model reads."""
         words = text.split()

@@ -8,6 +8,8 @@ from regard.inputs.sound import defaults as sounds
 from regard.inputs.text import defaults as texts
 from regard.settings.decisions import Decision, Plan, Sample, Size, percentile, watch
 
+LONG = 30.0  # seconds of a recording that training hears as a whole, at least
+
 
 def _writing(sample: Sample) -> tuple[list[Decision], list[int]]:
     """How targets are cut into tokens, how long they are, and what validation counts."""
@@ -77,7 +79,7 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
     else:
         cut = [Decision("data.tokenizer.kind", "character", "letters are what is heard; no word is unknown")]
     lengths = texts.token_lengths(sample.targets, cut)
-    hearing = sounds.hearing(sample.inputs)
+    hearing = sounds.hearing(sample.inputs, most=max(LONG, 1.5 * usual), done="are left out of training")
     seconds = next(decision.value for decision in hearing if decision.key == "data.max_seconds")
     # frames of 10 ms; each halving leaves half of them, and there must be some more than letters
     frames = usual * 100 / max(1, percentile(lengths, 50))
@@ -89,6 +91,7 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
         Decision("decoding.beam", 4, "beams beyond this rarely find better texts"),
         watch("loss" if few else "cer", "what validation counts"),
     ]  # fmt: skip
+    batch = sounds.frames(seconds) + int(max(lengths, default=0))  # one recording fits
     common: dict[str, Any] = {
         "kind": "recurrent", "cell": "lstm", "embedding": 64, "pyramid": pyramid, "score": "additive",
         "ctc": 0.0 if one_word and few else 0.5, "dropout": 0.2 if sample.count < 20_000 else 0.1,
@@ -97,7 +100,7 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
         Size("small", {**common, "width": 96}, 10),
         Size("middle", {**common, "width": 160}, 15, 2000),
         Size("large", {**common, "width": 320}, 15, 20_000),
-    ])  # fmt: skip
+    ], batch, max(4096, batch))  # fmt: skip
 
 
 def generate(kinds: tuple[str, str], sample: Sample) -> Plan:

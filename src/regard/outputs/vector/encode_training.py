@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.examples import Examples
+from regard.data.examples import Example, Examples
 from regard.data.tokenizer import Tokenizer
 from regard.encoders.bert import Bert
 from regard.errors import CallError
@@ -53,6 +53,13 @@ class VectorTraining(Output[EncodeRecipe, TextInput, Embedder]):
     def most(self) -> int:
         """Tokens of the longest text, without those that begin and end it."""
         return self.recipe.data.max_length - 1
+
+    @property
+    def limit(self) -> str:
+        return f"data.max_length={self.most + 1} tokens: only their beginning is read"
+
+    def is_overlong(self, example: Example) -> bool:
+        return any(map(self.input.is_overlong, (example.input, *example.texts)))
 
     def cut(self, text: str) -> TextItem:
         item = self.input.read(text)

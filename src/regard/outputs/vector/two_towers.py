@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.data.example import Example
 from regard.data.pairs import Columns
 from regard.data.prepare import Steps
 from regard.data.splits import Split
@@ -105,6 +106,13 @@ class TwoTowersOutput(Output[MatchRecipe, ImageInput, TwoTowers]):
 
     def read_text(self, text: str) -> TextItem:
         return matchable(self.text, text, self.recipe.data.max_length - 1)
+
+    @property
+    def limit(self) -> str:
+        return f"data.max_length={self.recipe.data.max_length} tokens: only their beginning is read"
+
+    def is_overlong(self, example: Example) -> bool:
+        return any(map(self.text.is_overlong, example.texts))
 
     def labeled_pictures(self, where: str) -> tuple[list[PictureItem], list[str]]:
         """Pictures and their labels, to be told apart though none was trained on."""
