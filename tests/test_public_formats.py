@@ -35,13 +35,13 @@ class Case:
     count: int
 
 
-def files(*named: str, give: str = "") -> Callable[[Path], Path]:
+def files(*named: str, give: str = "", encoding: str = "utf-8") -> Callable[[Path], Path]:
     """Write files: a name, its text, a name, its text, … The first one is given, or `give` ("." is the folder)."""
 
     def make(folder: Path) -> Path:
         for name, text in zip(named[::2], named[1::2], strict=True):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
+            (folder / name).write_text(text, encoding=encoding)
         return folder / (give or named[0])
 
     return make

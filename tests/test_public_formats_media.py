@@ -272,6 +272,8 @@ def test_pickles_are_refused_and_never_opened(tmp_path: Path) -> None:
     ("name", "text", "said"),
     [
         ("iris.data", lines(60, lambda n: f"{n * 37 % 50 / 10},{n * 13 % 31 / 10},1.4,{'ab'[n // 30]}"), "features"),
+        ("sts.tsv", lines(60, lambda n: f"A {n} is.\tIt is {n}.\t{n % 26 / 5}", "sentence1\tsentence2\tscore"),
+         "column 'score' holds numbers that are said of"),
         ("Motions.arff", "@relation r\n@attribute a relational\n@data\n'1,2'\n", "use the .ts file"),
         ("Price_TRAIN.ts", "@problemName P\n@targetLabel true\n@data\n1,2:3\n", "regard predicts classes"),
     ],

@@ -19,15 +19,15 @@ from regard.files.shards import grouped, pattern_of
 
 MOST = 200_000  # files that are listed; a folder that has more is looked at no further
 TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".tmx", ".ts", ".tsf", ".arff"))
-_TEXTS = frozenset((".txt", ".text", ".md"))
+_TEXTS = frozenset((".txt", ".text", ".md", ".tokens"))
 ROWS = frozenset((".conll", ".conllu", ".iob", ".bio", ".json", ".npz", ".npy"))
 #: What is fetched of a data set of the hub: its card (README.md) and its scripts are no data.
 DATA_FILES = sorted(f"*{ending}" for ending in (TABLES | _TEXTS | ROWS | PICTURES | RECORDINGS) - {".md"})
 T = TypeVar("T")
 #: Words of names, and the part that they speak of; CoNLL calls the second test set testb, and validates on testa.
 _ROLES: dict[str, Role] = {
-    **SPLITS, "testa": "valid", "devel": "valid", "development": "valid", "testb": "test", "eval": "test",
-    "evaluation": "test", "heldout": "test", "holdout": "test",
+    **SPLITS, "testa": "valid", "devel": "valid", "development": "valid", "testb": "test", "tst": "test",
+    "eval": "test", "evaluation": "test", "heldout": "test", "holdout": "test",
 }  # fmt: skip
 _RANKS = ("", ".ts", ".arff", ".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".text", ".txt", ".md")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -31,6 +31,8 @@ from regard.files.shards import grouped, pattern_of
 from regard.inputs.image.arrays import is_arrays
 from regard.inputs.media_files import Beside, members
 
+_UNLABELED = ("unsup", "unlabeled", "unlabelled")
+_FEW_BESIDE = 10  # times as many texts lie in the sub-folders
 _MOST_CHOICES = 30  # data sets of a folder that are listed
 
 
@@ -56,8 +58,8 @@ def of_folder(place: Path, told: Told) -> Detected:
         return of_arrays(arrays)
     if files.pictures or files.recordings:
         return of_media(files, told)
-    if files.classes(files.texts):
-        return _text_classes(files)
+    if texts := _class_texts(files):
+        return _text_classes(files, texts)
     if files.classes(files.tables):
         return _series_classes(files)
     tables = [*files.tables, *files.others, *(name for name in files.texts[:LOOKED_AT] if holds_rows(place / name))]
@@ -135,13 +137,25 @@ def _of_part(path: Path, told: Told, place: Path | None = None) -> Detected:
     return of_file(path, told)
 
 
-def _text_classes(files: Files) -> Detected:
-    some = files.texts[:: max(1, len(files.texts) // MOST)]
+def _class_texts(files: Files) -> list[str]:
+    """Texts in a sub-folder for each class; a few beside these folders, such as lists of addresses, are none."""
+    inside = [name for name in files.texts if "/" in name]
+    few = len(files.texts) - len(inside) <= len(inside) / _FEW_BESIDE
+    return inside if few and files.classes(inside) else []
+
+
+def _text_classes(files: Files, texts: list[str]) -> Detected:
+    counts = files.classes(texts)
+    unlabeled = {name: "" for name in counts if name.lower() in _UNLABELED and len(counts) > 2}
+    texts = [name for name in texts if name.partition("/")[0] not in unlabeled]
+    some = texts[:: max(1, len(texts) // MOST)]
     inputs = [" ".join(first_lines(files.place / name, 200)) for name in some]
     targets = [name.partition("/")[0] for name in some]
-    beliefs = ["a sub-folder of text files for each class", class_counts(targets)]
-    data = {"train": str(files.place)}
-    return Detected(("text", "label"), data, len(files.texts), inputs, targets, beliefs, first_three(inputs, targets))
+    counts = {name: count for name, count in counts.items() if name not in unlabeled}
+    beliefs = ["a sub-folder of text files for each class", class_counts(Counter(counts))]
+    beliefs += [f"texts in {name} have no label and are left out" for name in unlabeled]
+    data = {"train": str(files.place)} | ({"names": unlabeled} if unlabeled else {})
+    return Detected(("text", "label"), data, len(texts), inputs, targets, beliefs, first_three(inputs, targets))
 
 
 def _series_classes(files: Files) -> Detected:

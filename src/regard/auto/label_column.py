@@ -23,8 +23,8 @@ def with_labels(found: Detected, table: Table, told: Told) -> Detected:
         lone = f"; {none:,} rows have no label" if none else ""
         said = f"{len(counts):,} labels, several a row (data.separator={separator!r}): {_listed(counts)}{lone}"
         return replace(found, data={**found.data, "separator": separator}, beliefs=[*found.beliefs, said])
-    names = told.data.get("names")
-    writing = Writing(names=tuple((str(key), "") for key in names) if isinstance(names, dict) else ())
+    names = found.data.get("names", {}) | (told.data.get("names") or {})
+    writing = Writing(names=tuple((str(key), str(name)) for key, name in names.items()))
     counts = table.counts(column)
     missing = {label: count for label, count in counts.items() if writing.is_missing(label)}
     beliefs = [*found.beliefs, class_counts(Counter({name: counts[name] for name in counts if name not in missing}))]

@@ -23,8 +23,10 @@ from regard.inputs.media_files import find_member
 from regard.inputs.series.settings import MOST_TEXTS
 
 CAPTIONS = ("caption", "text", "sentence", "description", "transcript", "transcription")
-TWO_TEXTS = [(side, *SYNONYMS[side]) for side in ("first", "second")]
-SAID_OF_BOTH = ("label", "gold_label", "class", "is_duplicate", "entailment", "relation", "y")
+TWO_TEXTS = [(side, *SYNONYMS[side], f"#{number} string") for number, side in enumerate(("first", "second"), 1)]
+UNDECIDED = "-"  # a label of which those who gave labels did not agree
+SAID_OF_BOTH = ("label", "gold_label", "quality", "class", "is_duplicate", "entailment", "relation", "y")
+LIKENESS = ("score", "similarity", "relatedness", "relatedness_score")
 RATINGS = ("stars", "rating", "ratings", "score", "overall", "grade")
 UNLIKE = 2.0  # times as long: a title and what stands under it
 FEWEST = 4  # rows: two classes, for training and for validation
@@ -51,7 +53,7 @@ def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
         data["header"] = False
     texts = sorted(of.get("text", []), key=lambda column: not told.is_column("source", column))
     labels = of.get("label", [])
-    if noun := next((noun for noun in LISTED if noun in of), None):
+    if (noun := next((noun for noun in LISTED if noun in of), None)) and not _named_both(named):
         return _listed(table, noun, of, data, files)
     if found := _question_columns(named):
         return _asked(table, found, data)
@@ -59,6 +61,8 @@ def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
         return _series(table, of, data, sure=True)
     if not told.said - {"label"} and (both := _both_texts(texts, named)):
         return _two_texts(table, *both, data)
+    if not told.data and not told.said and (of_both := _number_of_both(named)):
+        raise CallError(f"{table.path}: {of_both}")
     for tags in (*texts[1:], *labels) if texts else ():
         if told.said == {"tags"} or are_tags(table.cells(texts[0]), table.cells(tags)):
             return _columns(table, ("text", "tags"), texts[0], tags, data, ("words", "tags"))
@@ -68,7 +72,8 @@ def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
         return _columns(table, ("text", "label"), longest, first, data, ("text", "label"), doubt)
     if len(texts) > 1 and not told.said and (label := _said_of_texts(table, texts, of)) is not None:
         longest = max(texts, key=lambda column: sum(map(len, table.cells(column))))
-        doubt = f"a class and several texts: the longest text is taken; or is {texts[1].key!r} what is to be written?"
+        other = next(column for column in texts if column is not longest)
+        doubt = f"a class and several texts: the longest text is taken; or is {other.key!r} what is to be written?"
         return _columns(table, ("text", "label"), longest, label, data, ("text", "label"), doubt)
     if len(texts) > 1 and told.said != {"label"}:
         doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are taken"
@@ -95,10 +100,13 @@ def _label_of(table: Table, columns: Sequence[Column]) -> tuple[Column, str]:
     """The column that is called a label, rather with names than with numbers; and what else the label could be. Columns
     that number the same classes are no others."""
 
-    def rank(column: Column) -> tuple[bool, bool, int]:
-        return column.name.rpartition(".")[2] not in LABELS, all(map(is_number, table.cells(column))), column.distinct
+    def rank(column: Column) -> tuple[bool, bool, bool, int]:
+        name = column.name.rpartition(".")[2]
+        numbers = all(map(is_number, table.cells(column)))
+        return name.endswith("_id"), name not in (*LABELS, *RATINGS), numbers, column.distinct
 
     label, *others = sorted(columns, key=rank)
+    others = [one for one in others if not one.name.endswith("_id")]
     named = table.cells(label)
     others = [one for one in others if len({*zip(named, table.cells(one), strict=True)}) > label.distinct]
     return label, f"the label could also be {' or '.join(repr(one.key) for one in others)}" if others else ""
@@ -115,6 +123,24 @@ def _columns(
     return Detected(kinds, data, table.count, inputs, targets, beliefs, first_three(inputs, targets), doubt)
 
 
+def _named_both(named: dict[str, Column]) -> bool:
+    """Whether two texts and what is said of both are columns by their names; what else is there describes them."""
+    return all(any(name in named for name in names) for names in (*TWO_TEXTS, SAID_OF_BOTH))
+
+
+def _number_of_both(named: dict[str, Column]) -> str:
+    """Why a number that says how alike two texts are cannot be predicted; nothing, if there is none."""
+    first, second, number = (
+        next((named[name] for name in names if name in named), None) for names in (*TWO_TEXTS, LIKENESS)
+    )
+    if first is None or second is None or number is None or number.kind != "number":
+        return ""
+    return (
+        f"{_called(number)} holds numbers that are said of {_called(first)} and {_called(second)}: regard predicts "
+        "labels, texts or vectors; write a few classes in its place (similar, different), or drop it"
+    )
+
+
 def _both_texts(texts: Sequence[Column], named: dict[str, Column]) -> tuple[Column, Column, Column] | None:
     """Two texts and what is said of both: by what the two are called, or where a column is called a label."""
     label = next((named[name] for name in SAID_OF_BOTH if name in named), None)
@@ -129,6 +155,9 @@ def _both_texts(texts: Sequence[Column], named: dict[str, Column]) -> tuple[Colu
 def _two_texts(table: Table, first: Column, second: Column, label: Column, data: dict[str, Any]) -> Detected:
     inputs, targets = list(zip(table.cells(first), table.cells(second), strict=True)), table.cells(label)
     data |= {"kind": "texts", "first": first.key, "second": second.key, "label": label.key}
+    others = {cell.strip() for cell in targets} - {UNDECIDED}
+    if len(others) < label.distinct and all(len(name) > 1 for name in others):  # no sign beside "+"
+        data["names"] = {UNDECIDED: ""}
     said = f"a label is {_called(label)}, and is said of two texts: {_called(first)} and {_called(second)}"
     shown = first_three([" | ".join(two) for two in inputs], targets)
     beliefs = [_described(table), said]

@@ -90,7 +90,7 @@ def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> 
 def _reshaped_parts(place: Path, into: Path, tell: Callable[[str], None]) -> str:
     """A folder whose parts have a label and a whole series in each line."""
     try:
-        parts = {role: path for role, path in parts_of(place).by_role.items() if path.is_file()}
+        parts: dict[Role, Path] = {role: path for role, path in parts_of(place).by_role.items() if path.is_file()}
     except CallError:  # several data sets: `detect` says which
         return str(place)
     train = parts.get("train")

@@ -6,10 +6,14 @@ lines that end with a line feed, tables. What they were is said.
     carriage returns alone                  as old Macs wrote them
     __label__good A fine film               fastText: a label and a text
     # exported by ...                       remarks above a table
+    <seg id="1">A film</seg>                segments of WMT and IWSLT (.sgm, .xml); their tags are left out
+    DESC:manner How did serfdom develop ?   TREC: a class and a question
 """
 
 import codecs
+import html
 import io
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -24,15 +28,39 @@ from regard.files.foreign import is_pickle
 from regard.files.lines import PACKED, ending, open_bytes, raw_lines
 
 _TEXTS = frozenset(
-    ("", ".txt", ".text", ".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".conll", ".iob", ".bio")
+    (
+        "",
+        ".txt",
+        ".text",
+        ".csv",
+        ".tsv",
+        ".tab",
+        ".jsonl",
+        ".ndjson",
+        ".json",
+        ".conll",
+        ".iob",
+        ".bio",
+        ".sgm",
+        ".sgml",
+        ".xml",
+        ".label",
+        ".tokens",
+    )
 )
 _BINARY = frozenset((".npz", ".npy", ".parquet", ".tmx", ".zip", ".tar", ".tgz"))  # or says itself how it is written
 _WESTERN, _FASTTEXT, _MAC, _MIXED, _REMARK = "cp1252", "__label__", "\r", "mixed", "#"
+_SEGMENTS, _TALKS, _TREC = "<seg", "<url>", "TREC"
+_SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")
+_CLASS = re.compile(r"[A-Z]{3,5}:[a-z]+ \S")
 _TOLD = {
     _WESTERN: "is not UTF-8: taken for Windows-1252 (Latin-1)",
     _FASTTEXT: "has labels as fastText does",
     _MAC: "ends its lines with carriage returns",
     _MIXED: "is UTF-8 in some lines only: the others are taken for Windows-1252 (Latin-1)",
+    _SEGMENTS: "has segments between tags",
+    _TALKS: "has lines of tags, which are left out",
+    _TREC: "has a class before each text, as TREC does",
     _REMARK: "begins with remarks, which are left out",
 }
 _MOST_BAD = 0.01  # of all lines may be broken, and are left out
@@ -48,23 +76,32 @@ def rewritten(data: str, into: Path, tell: Callable[[str], None]) -> str:
         forms = {name: _form(place / name) for name in texts}
         if not any(forms.values()):
             return data
-        tell(f"{sum(map(bool, forms.values())):,} files are not UTF-8: copies that are, in {into}")
+        first = next(form for form in forms.values() if form)
+        found = sum(map(bool, forms.values()))
+        tell(f"{place}: {found:,} files, of which the first {_TOLD.get(first, 'is UTF-16')}; copies in {into}")
         for name, form in forms.items():
-            _write(place / name, into / name, form)
+            _write(place / name, into / _called(name, form), form)
         return str(into)
     if not place.exists() and "," in data:
         return ",".join(rewritten(part.strip(), into, tell) for part in data.split(","))
     if not place.is_file() or ending(place) in _BINARY or not (form := _form(place)):
         return data
     name = place.stem if place.suffix.lower() in PACKED else place.name
-    file = into / (Path(name).with_suffix(".tsv").name if form == _FASTTEXT else name)
+    file = into / _called(name, form)
     tell(f"{place} {_TOLD.get(form, 'is UTF-16')}; a copy in the usual form: {file}")
     _write(place, file, form)
     return str(file)
 
 
 def _may_be_text(name: str) -> bool:
-    return ending(name) in _TEXTS
+    return ending(name) in _TEXTS or ".tags." in name
+
+
+def _called(name: str, form: str) -> str:
+    """What a copy is called: newstest2014-deen.de of newstest2014-deen-src.de.sgm, so that its two sides fit."""
+    if form == _SEGMENTS:
+        return re.sub(r"[-.](src|ref)(?=[-.])", "", str(Path(name).with_suffix("")))
+    return str(Path(name).with_suffix(".tsv")) if form in (_FASTTEXT, _TREC) else name
 
 
 def _form(path: Path) -> str:
@@ -99,6 +136,12 @@ def _form(path: Path) -> str:
     if start.count(b"\r") > 3 and b"\n" not in start:
         return _MAC
     lines = start.decode(errors="ignore").splitlines()[:-1]
+    if ending(path) in (".sgm", ".sgml", ".xml") and b"<seg" in start:
+        return _SEGMENTS
+    if b"<url>" in start and b"<talkid>" in start:
+        return _TALKS
+    if len(lines) > 3 and all(map(_CLASS.match, lines)):
+        return _TREC
     return _FASTTEXT if lines and all(line.startswith(_FASTTEXT) and " " in line for line in lines) else ""
 
 
@@ -120,7 +163,7 @@ def _mixed(raw: io.BufferedReader) -> Iterator[str]:
 
 def _write(path: Path, to: Path, form: str) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
-    encoding = "utf-8" if form in ("", _FASTTEXT, _MAC, _MIXED, _REMARK) else form
+    encoding = form if form == _WESTERN or form.startswith("utf-16") else "utf-8"
     ends = None if form == _MAC else "\n"  # None: a carriage return is an end, too
 
     def copy(part: Path) -> None:
@@ -131,9 +174,21 @@ def _write(path: Path, to: Path, form: str) -> None:
         ):
             lines = _mixed(raw) if form == _MIXED else iter(text)
             skipped = _remarks(raw.peek(4096)) if form == _REMARK else 0
-            out.writelines(_labeled(line) if form == _FASTTEXT else line for line in islice(lines, skipped, None))
+            out.writelines(filter(None, (_usual(line, form) for line in islice(lines, skipped, None))))
 
     atomic.write_with(to, copy)
+
+
+def _usual(line: str, form: str) -> str:
+    """A line of the copy; nothing for one that holds only tags."""
+    if form == _SEGMENTS:
+        found = _SEGMENT.search(line)
+        return " ".join(html.unescape(found[1]).split()) + "\n" if found else ""
+    if form == _TALKS:
+        return "" if line.lstrip().startswith("<") else " ".join(line.split()) + "\n"
+    if form == _TREC:
+        return line.replace(" ", "\t", 1)
+    return _labeled(line) if form == _FASTTEXT else line
 
 
 def _labeled(line: str) -> str:

@@ -19,12 +19,15 @@ def has_classes(folder: Path) -> bool:
 
 
 def read_class_folders(folder: Path, name: str, columns: Columns) -> Iterator[Pair | Bad]:
-    """Class by class, in the order of the names; hidden files are left out."""
+    """Class by class, in the order of the names; hidden files are left out, and classes that are called nothing."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
     found = [path for path in files if len(path.relative_to(folder).parts) > 1]
     if not found:
         raise CallError(f"{name}: a folder needs a sub-folder for each class, with files in it")
     for file in found:
+        label = file.relative_to(folder).parts[0]
+        if columns.target_text is not None and not columns.target_text(label):
+            continue
         if ending(file) not in ("", ".txt"):
             yield Bad(str(file), 1, "unreadable", f"a folder of classes holds .txt files, not {file.suffix!r}")
             continue
@@ -33,5 +36,4 @@ def read_class_folders(folder: Path, name: str, columns: Columns) -> Iterator[Pa
         if spoiled is not None:
             yield Bad(str(file), spoiled.number, spoiled.kind, spoiled.problem)
             continue
-        label = file.relative_to(folder).parts[0]
         yield pair_of("\n".join(line.text for line in lines), label, str(file), 1, columns)

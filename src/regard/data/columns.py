@@ -168,6 +168,10 @@ def names_columns(rows: Sequence[Sequence[str]]) -> bool:
     if len(rows[0]) > 1 and not rows[0][0].strip():  # an index that pandas wrote has no name
         rows = [row[1:] for row in rows]
     first = [cell.strip() for cell in rows[0]]
+    if len(filled := [cell.lower() for cell in first if cell]) > 1 and filled == [
+        f"v{n + 1}" for n in range(len(filled))
+    ]:
+        return True
     body = [row for row in rows[1:] if len(row) == len(first)]
     names = [name.lower() for name in first]
     if len(set(names)) < len(names) or not body or any(not _is_name(name) for name in names):

@@ -1,4 +1,5 @@
-"""How labels are written in files: one or several, as texts, numbers or lists; and what to call them."""
+"""How labels are written in files: one or several, as texts, numbers or lists; and what to call them. A label that is
+called nothing ("") is none."""
 
 import ast
 import json
@@ -22,8 +23,8 @@ class Writing:
             value = str(value).lower()
         elif isinstance(value, int):
             value = str(value)
-        elif isinstance(value, float) and (value != value or value.is_integer()):  # whole ones are of a table with gaps
-            value = "" if value != value else str(int(value))
+        elif isinstance(value, float):  # whole ones are of a table with gaps
+            value = "" if value != value else str(int(value) if value.is_integer() else value)
         if self.separator is None:
             return self._named(self._present(value.strip())) if isinstance(value, str) else value
         if isinstance(value, list | tuple):
@@ -46,8 +47,10 @@ class Writing:
         return (self.separator or "|").join(labels)
 
     def is_missing(self, label: str) -> bool:
-        """Whether a cell says that there is no label; `names` may have such a word as the name of a class."""
-        return not label.strip() or (label.strip() in MISSING and label.strip() not in dict(self.names))
+        """Whether a cell says that there is no label; `names` may have such a word as the name of a class, or call one
+        nothing."""
+        label, names = label.strip(), dict(self.names)
+        return not names.get(label, "" if label in MISSING else label)
 
     def _present(self, label: str) -> str:
         return "" if self.is_missing(label) else label

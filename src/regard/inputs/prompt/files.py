@@ -36,7 +36,22 @@ from regard.inputs.prompt.settings import TextDataSettings
 Documents = Literal["file", "line", "paragraph"]
 BLOCK = 1 << 16  # bytes of a piece, about
 JSON_ENDINGS = {".json", ".jsonl", ".ndjson"}
-TEXT_ENDINGS = {".txt", ".text", ".md", ".rst", ".tex", ".html", ".xml", ".py", ".c", ".h", ".js", ".java", ""}
+TEXT_ENDINGS = {
+    ".txt",
+    ".text",
+    ".md",
+    ".rst",
+    ".tex",
+    ".html",
+    ".xml",
+    ".py",
+    ".c",
+    ".h",
+    ".js",
+    ".java",
+    ".tokens",
+    "",
+}
 
 
 class Piece(NamedTuple):
