@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from regard import api
 from regard.auto.archives import unpacked
+from regard.auto.begin import begin
 from test_public_formats import Case, check_case, compressed, files, lines, review
+from test_public_formats_media import PICTURES, SERIES
 
 
 def _inference(n: int) -> dict[str, Any]:
@@ -230,3 +233,20 @@ TEXTS: list[Case] = [
 @pytest.mark.parametrize("case", TEXTS, ids=lambda case: case.name)
 def test_texts_of_public_data_sets_are_known(case: Case, tmp_path: Path) -> None:
     check_case(case, tmp_path)
+
+
+_BY_NAME = {case.name: case for case in (*TEXTS, *SERIES, *PICTURES)}
+_TRAINED = (
+    "TREC: a class before each question", "UCR: .tsv", "UCR: .ts of sktime",
+    "exchange_rate.txt.gz, as it is downloaded",
+    "NumPy: an array of steps and columns", "MNIST: idx files", "MNIST: Kaggle's csv of pixels",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _TRAINED)
+def test_a_model_trained_on_them_is_scored_on_further_files_as_they_are_downloaded(name: str, tmp_path: Path) -> None:
+    data = _BY_NAME[name].make(tmp_path)
+    small = {"training.max_steps": 2, "training.validate_every": 2, "training.looks": 0}
+    run = api.train(begin(data, tmp_path / "run", seconds=20, overrides=small), output=tmp_path / "run")
+    test = data / "mnist_test.csv" if (data / "mnist_test.csv").exists() else data
+    assert run.evaluate(test=str(test)).values

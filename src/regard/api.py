@@ -12,7 +12,6 @@ run.evaluate(test="test.tsv").values["bleu"]
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -346,10 +345,15 @@ class Run(Looks):
             data["alignments"] = str(alignments)
         if not _are_overrides(overrides):
             overrides, data = (), {"test": overrides, **data}
+        from regard.auto.given import report, test_part
+        from regard.auto.reshaped import usual_test_part
+
         with TemporaryDirectory(prefix="regard-") as folder:
             if not isinstance(data.get("test"), str | None):
-                data |= self._test_part(data["test"], Path(folder))
+                data |= test_part(data["test"], self.recipe.data, Path(folder), report)
             job = self._with(overrides, {"data": data})
+            if copy := usual_test_part(job.recipe.data, self.folder, Path(folder), report):
+                job = self._with(overrides, {"data": {**data, "test": copy}})
             if not job.output.has_test_data:
                 raise job.input.no_test_data()
             return job.evaluate(alignments=bool(alignments))
@@ -362,11 +366,6 @@ class Run(Looks):
 
         table = None if hasattr(inputs, "to_frame") else frame_columns(inputs)  # a series of pandas holds inputs
         return inputs if table is None else rows_of(table, self.recipe.data)
-
-    def _test_part(self, data: Any, folder: Path) -> dict[str, Any]:
-        from regard.auto.given import test_part
-
-        return test_part(data, self.recipe.data, folder, lambda message: print(f"regard: {message}", file=sys.stderr))
 
     def index(self, folder: str | Path) -> "PictureIndex":
         """The pictures of a folder, to search through: `run.index("photos/").search("two dogs", k=5)`."""

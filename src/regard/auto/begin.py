@@ -10,7 +10,7 @@ from regard.auto.detect import HUB, detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path, drop_missing, white_of
 from regard.auto.record import refuse_other_source, source_of
-from regard.auto.reshaped import reshaped
+from regard.auto.reshaped import RESHAPED, reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
 from regard.auto.write import RECIPE, as_yaml
@@ -67,7 +67,7 @@ def begin(
     if is_archive(Path(place).expanduser()):
         place = str(unpacked(Path(place).expanduser(), folder / "data", tell))
     told = _told(job, overrides)
-    place = reshaped(rewritten(place, folder / "data-utf8", tell), told, folder / "data-reshaped", tell)
+    place = reshaped(rewritten(place, folder / "data-utf8", tell), told, folder / RESHAPED, tell)
     found = detect(place, told)
     columns = [] if isinstance(data, str | Path) else _required(found)
     if columns and drop_missing(Path(place), columns, tell):

@@ -12,8 +12,10 @@ can be resumed, and the folder shows what its model was trained on.
 
 import csv
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,9 @@ def _white(inputs: Iterable[Any]) -> float:
     if low < 0 or high > 255:
         raise CallError(f"the pictures have numbers from {low:g} to {high:g}: give bytes, or 0 to 1, or 0 to 255")
     return 255.0 if high > 1 else 1.0
+
+
+report: Tell = partial(print, "regard:", file=sys.stderr)  # beside an answer on standard output
 
 
 def as_path(data: Any, folder: Path, tell: Tell = lambda message: None) -> str:

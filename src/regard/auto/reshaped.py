@@ -19,12 +19,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from regard.auto.columns import Column, as_number, is_number, is_time
 from regard.auto.files import files_in, parts_of, role_of
 from regard.auto.listed import NEAR
+from regard.auto.rewritten import rewritten
 from regard.auto.tables import MANY, Table, read_table
 from regard.auto.told import Told
 from regard.data.formats import csv_rows, is_number_table
@@ -34,6 +36,7 @@ from regard.errors import CallError
 from regard.files import atomic
 from regard.files.lines import PACKED, ending
 
+RESHAPED = "data-reshaped"  # the folder of copies in a run
 SERIES, BETWEEN = "series", " · "
 _FEWEST_TIMES = 6
 _FEWEST_STEPS = 16
@@ -63,7 +66,7 @@ def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> 
         return data
     if side := _pixels(table):
         tell(f"{path} has a label and the pixels of a picture in each line: a copy as arrays, in {into}")
-        return _as_arrays({"train": path}, into, side)
+        return _as_arrays({"": path}, into, side)
     names = [str(column.key) for column in table.columns] if table.header else (table.rows or [[]])[0]
     if first := _first_time(names, table):
         tell(f"{path} has a time in each column: a copy with a line for each, in {into}")
@@ -110,6 +113,16 @@ def _reshaped_parts(place: Path, into: Path, tell: Callable[[str], None]) -> str
     return str(into)
 
 
+def usual_test_part(settings: Any, run: Path, into: Path, tell: Callable[[str], None]) -> str | None:
+    """Test data in the form that the training data of a run was brought into; None, if it is in that form."""
+    if not (where := getattr(settings, "test", None)):
+        return None
+    place = rewritten(where, into / "utf8", tell)
+    if (run / RESHAPED).is_dir():
+        place = reshaped(place, Told(), into / "reshaped", tell)
+    return place if place != where else None
+
+
 def _questions_of_pictures(place: Path) -> dict[str, list[dict[str, str]]]:
     """Questions and answers as VQA has them, by the part that their names speak of: a file of questions, a file of
     annotations, and pictures whose names end in a number."""
@@ -136,12 +149,14 @@ def _pixels(table: Table | None) -> int:
     return side if whole and all(re.fullmatch(r"(pixel|px?)_?\d+|\d+x\d+", name) for name in names[1:]) else 0
 
 
-def _as_arrays(parts: Mapping[Role, Path], into: Path, side: int) -> str:
+def _as_arrays(parts: Mapping[Role, Path] | Mapping[str, Path], into: Path, side: int) -> str:
+    """An .npz of x_train, y_train, x_test, ...; of a file alone, x and y."""
     found: dict[str, np.ndarray] = {}
     for role, path in parts.items():
         rows = (row.fields for row in islice(csv_rows(path), 1, None) if len(row.fields) == side * side + 1)
         table = np.array([[*map(int, row)] for row in rows], dtype=np.int64)
-        found |= {f"x_{role}": table[:, 1:].astype(np.uint8).reshape(-1, side, side), f"y_{role}": table[:, 0]}
+        pictures, part = table[:, 1:].astype(np.uint8).reshape(-1, side, side), f"_{role}".rstrip("_")
+        found |= {f"x{part}": pictures, f"y{part}": table[:, 0]}
     into.mkdir(parents=True, exist_ok=True)
     np.savez(into / "pictures.npz", **found)  # pyright: ignore[reportArgumentType]
     return str(into / "pictures.npz")

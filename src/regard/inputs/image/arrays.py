@@ -44,7 +44,8 @@ def load_arrays(path: Path) -> Mapping[str, np.ndarray]:
         folder = path if path.is_dir() else path.parent
         return _cifar(folder) if _cifar_files(folder) and not _IDX.match(path.name) else _idx(path, folder)
     except (*BROKEN, ValueError, BadZipFile, zlib.error, MemoryError, struct.error) as problem:
-        raise RegardError(f"{path}: is no complete file of plain arrays ({problem})") from None
+        form = ".npz file" if path.suffix == ".npz" else "file"
+        raise RegardError(f"{path}: is not a complete {form} of plain arrays ({problem})") from None
 
 
 def of_role(
