@@ -23,8 +23,8 @@ class Writing:
             value = str(value).lower()
         elif isinstance(value, int):
             value = str(value)
-        elif isinstance(value, float):  # whole ones are of a table with gaps
-            value = "" if value != value else str(int(value) if value.is_integer() else value)
+        elif isinstance(value, float) and (value != value or value.is_integer()):  # whole ones are of a table with gaps
+            value = "" if value != value else str(int(value))
         if self.separator is None:
             return self._named(self._present(value.strip())) if isinstance(value, str) else value
         if isinstance(value, list | tuple):
