@@ -85,7 +85,10 @@ def test_the_first_screen_tells_what_it_is_and_has_run_an_example(visit, run):  
     assert page.locator("h1").inner_text() == "pairs"
     line = page.locator("#line").inner_text()
     assert line.startswith("text → text · ")
+    shown = [name for name in run.best_scores() if name != "loss"][:2]
+    assert shown
     assert "parameters · validation" in line
+    assert line.count("· validation ") == len(shown)  # each score names its part of the data
     examples = page.locator("#examples button")
     first = run.examples()[0].input
     assert 1 <= examples.count() <= 6

@@ -9,7 +9,7 @@ const THINGS = { text: "text", image: "a picture", sound: "a recording", table: 
 export function modelLine({ takes, gives, parameters, scores, about }) {
   const size = parameters >= 1e6 ? `${(parameters / 1e6).toFixed(1)} M` : parameters >= 1e4 ? `${Math.round(parameters / 1e3)} k` : parameters.toLocaleString("en");
   const names = Object.keys(scores).filter((name) => name !== "loss");
-  const good = (names.length ? names.slice(0, 2) : Object.keys(scores)).map((name, place) => `${place ? "" : "validation "}${name.replaceAll("_", " ").replace(/ at \d+$/, "$&:")} ${Number(scores[name].toPrecision(3))}`);
+  const good = (names.length ? names.slice(0, 2) : Object.keys(scores)).map((name) => `validation ${name.replaceAll("_", " ").replace(/ at \d+$/, "$&:")} ${Number(scores[name].toPrecision(3))}`);
   return { turns: `${takes.map((kind) => THINGS[kind] ?? kind).join(" and ")} → ${gives}`, rest: [`${size} parameters`, ...good, ...(about ? [about] : [])].join(" · ") };
 }
 
