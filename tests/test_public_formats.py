@@ -18,12 +18,14 @@ import pytest
 import zstandard
 from PIL import Image
 
+from regard import api
 from regard.auto.detect import detect
 from regard.auto.detected import Detected
 from regard.auto.given import as_path
 from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
+from regard.errors import RegardError
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,63 @@ _FLICKR_30K = lines(48, lambda n: f"{n // 2}.jpg| {n % 2}| {_said(n)}", "image_n
 _COMMON_VOICE = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\taccents\tlocale"
 _ESC = "filename,fold,target,category,esc10,src_file,take"
 
+
+def saved(*parts: str, shards: int = 1) -> Callable[[Path], Path]:
+    """A data set as `datasets.Dataset.save_to_disk` writes it; with `parts`, as `DatasetDict` does."""
+
+    def make(folder: Path) -> Path:
+        for part in parts or [""]:
+            place = folder / "data" / part
+            place.mkdir(parents=True)
+            names = [f"data-{n:05d}-of-{shards:05d}.arrow" for n in range(shards)]
+            for name in names:
+                _arrow(place / name)
+            (place / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+            (place / "dataset_info.json").write_text(json.dumps(_FEATURES))
+            _arrow(place / "cache-0123456789abcdef.arrow")  # of a map, and no part of the data
+        if parts:
+            (folder / "data" / "dataset_dict.json").write_text(json.dumps({"splits": [*parts]}))
+        return folder / "data"
+
+    return make
+
+
+_FEATURES = {
+    "features": {
+        "text": {"dtype": "string", "_type": "Value"},
+        "label": {"names": ["neg", "pos"], "_type": "ClassLabel"},
+    }
+}
+
+
+def _arrow(path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'regard[parquet]'")
+    table = pyarrow.table({"text": [*map(review, range(40))], "label": [n % 2 for n in range(40)]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": _FEATURES})})
+    with pyarrow.ipc.new_stream(str(path), table.schema) as out:
+        out.write_table(table)
+
+
 FOLDERS_AND_FRAMES: list[Case] = [
+    Case(
+        "datasets: Dataset.save_to_disk",
+        saved(),
+        ("text", "label"),
+        {"train": "data/data-00000-of-00001.arrow", "text": "text", "label": "label"},
+        40,
+    ),
+    Case(
+        "datasets: DatasetDict.save_to_disk, in shards",
+        saved("train", "test", shards=2),
+        ("text", "label"),
+        {
+            "train": "data/train/data-?????-of-00002.arrow",
+            "test": "data/test/data-?????-of-00002.arrow",
+            "text": "text",
+            "label": "label",
+        },
+        80,
+    ),
     Case(
         "WNUT 2017: train, dev and test inside longer names, with three endings",
         files(*_SPLIT_TAGS, give="data"),
@@ -671,3 +729,15 @@ def check_case(case: Case, tmp_path: Path) -> None:
         key: value.replace(f"{tmp_path}/", "") if isinstance(value, str) else value for key, value in found.data.items()
     }
     assert (found.kinds, data, found.count) == (case.kinds, case.data, case.count)
+
+
+def test_a_saved_data_set_is_trained_and_scored_with_the_names_of_its_classes(tmp_path: Path) -> None:
+    folder = saved("train", "test")(tmp_path)
+    run = api.train(folder, output=tmp_path / "run", max_steps=2, time_limit=3, model={"width": 8, "embedding": 8})
+    assert {*run.predict("a film").probabilities} == {"neg", "pos"}
+    assert run.evaluate().values["examples"] == 40
+    assert run.evaluate(test=str(folder / "test")).values["examples"] == 40
+    assert run.evaluate(test=str(folder)).values["examples"] == 40
+    (folder / "train" / "data-00000-of-00001.arrow").unlink()
+    with pytest.raises(RegardError, match=r"data-00000-of-00001\.arrow is missing"):
+        detect(str(folder))

@@ -18,7 +18,7 @@ from regard.files.lines import PACKED, ending, raw_lines
 from regard.files.shards import grouped, pattern_of
 
 MOST = 200_000  # files that are listed; a folder that has more is looked at no further
-TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".tmx", ".ts", ".tsf", ".arff"))
+TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow", ".tmx", ".ts", ".tsf", ".arff"))
 _TEXTS = frozenset((".txt", ".text", ".md", ".tokens"))
 ROWS = frozenset((".conll", ".conllu", ".iob", ".bio", ".json", ".npz", ".npy"))
 #: What is fetched of a data set of the hub: its card (README.md) and its scripts are no data.
@@ -29,7 +29,9 @@ _ROLES: dict[str, Role] = {
     **SPLITS, "testa": "valid", "devel": "valid", "development": "valid", "testb": "test", "tst": "test",
     "eval": "test", "evaluation": "test", "heldout": "test", "holdout": "test",
 }  # fmt: skip
-_RANKS = ("", ".ts", ".arff", ".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".text", ".txt", ".md")
+_RANKS = (
+    "", ".ts", ".arff", ".arrow", ".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".text", ".txt", ".md",
+)  # fmt: skip
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ADDED = re.compile(r"^(my|news|full|new)|(set|data|file|part|split|images)$")
 _SIDES = {"src": 0, "source": 0, "tgt": 1, "trg": 1, "target": 1}

@@ -24,6 +24,7 @@ from regard.auto.single_files import (
 )
 from regard.auto.tables import MOST, Table, read_table
 from regard.auto.told import Told
+from regard.data.tables import saved_files
 from regard.errors import CallError, RegardError
 from regard.files.foreign import is_pickle
 from regard.files.lines import ending
@@ -37,6 +38,8 @@ _MOST_CHOICES = 30  # data sets of a folder that are listed
 
 
 def of_folder(place: Path, told: Told) -> Detected:
+    if (place / "state.json").is_file() and (files := saved_files(place)):
+        return of_file(pattern_of(files), told)
     if is_arrays(place):
         return of_arrays(place)
     if (pairs := parallel_files(place)).by_role:
@@ -50,7 +53,7 @@ def of_folder(place: Path, told: Told) -> Detected:
         used = [f"{role} is {path.name}" for role, path in parts.by_role.items() if role not in blind]
         said = [f"{place} has parts of its own: {', '.join(used)}"]
         said += [f"{others[role].name} does not say what is to be found, and is not used" for role in blind]
-        data = found.data | {role: str(path) for role, path in others.items() if role not in blind}
+        data = found.data | {role: _place_of(path) for role, path in others.items() if role not in blind}
         found = replace(found, data=data, beliefs=[*said, *found.beliefs])
         return _with_unused(found, [path.name for path in parts.unused])
     files = files_in(place)
@@ -81,6 +84,12 @@ def _folders_of(files: Files) -> list[Path]:
     """The few folders that files without a known ending, or of arrays, lie in."""
     odd = [name for name in files.names if name.endswith((".bin", "-ubyte", "-ubyte.gz"))]
     return [files.place / parent for parent in dict.fromkeys(PurePosixPath(name).parent for name in odd[:MOST])]
+
+
+def _place_of(part: Path) -> str:
+    """What settings call a part: of a saved data set, its files."""
+    saved = saved_files(part) if (part / "state.json").is_file() else []
+    return str(pattern_of(saved) if saved else part)
 
 
 def _with_unused(found: Detected, names: Sequence[str]) -> Detected:

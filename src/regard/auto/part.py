@@ -71,7 +71,7 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
         train, count = _series(path, folder, found, share, keeps)
     elif ending(path) == ".json" and found.kinds == ("question", "span") and "question" not in found.data:
         train, count = _squad(path, folder, keeps)
-    elif ending(path) in (".parquet", ".tmx") or (ending(path) in _JSON and is_document(files_of(path)[0])):
+    elif ending(path) in (".parquet", ".arrow", ".tmx") or (ending(path) in _JSON and is_document(files_of(path)[0])):
         train, count = _objects(path, folder, keeps, found.count)
         more = {"format": "auto"} if "format" in found.data else {}
     else:
@@ -194,7 +194,7 @@ def _blocks(file: Path, size: int) -> Iterator[bytes]:
 
 def _objects(path: Path, folder: Path, keeps: Callable[[], bool], total: int) -> tuple[str, int]:
     kinds: dict[str, Callable[[Path], Iterable[dict[str, Any] | None]]] = {
-        ".parquet": parquet_records, ".tmx": tmx_records
+        ".parquet": parquet_records, ".arrow": parquet_records, ".tmx": tmx_records
     }  # fmt: skip
     read = kinds.get(ending(path), lambda file: (row for _, row in json_rows(file)))
     rows = watched(chain.from_iterable(map(read, files_of(path))), _choosing(path), total=total)
@@ -225,7 +225,7 @@ def _arrays(path: Path, folder: Path, keeps: Callable[[], bool]) -> tuple[str, i
 
 def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Callable[[], bool]) -> tuple[str, int]:
     """Of many series some as they are, else the end of each: what comes last is what is to be predicted from."""
-    if ending(path) in (".parquet", ".npy", ".npz") or is_pattern(path):
+    if ending(path) in (".parquet", ".arrow", ".npy", ".npz") or is_pattern(path):
         return str(path), found.count
     to = _plain_name(path, folder)
     table = read_table(path)

@@ -48,7 +48,9 @@ _TEXTS = frozenset(
         ".tokens",
     )
 )
-_BINARY = frozenset((".npz", ".npy", ".parquet", ".tmx", ".zip", ".tar", ".tgz"))  # or says itself how it is written
+_BINARY = frozenset(
+    (".npz", ".npy", ".parquet", ".arrow", ".tmx", ".zip", ".tar", ".tgz")
+)  # or says itself how it is written
 _WESTERN, _FASTTEXT, _MAC, _MIXED, _REMARK = "cp1252", "__label__", "\r", "mixed", "#"
 _SEGMENTS, _TALKS, _TREC = "<seg", "<url>", "TREC"
 _SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")

@@ -48,7 +48,7 @@ def of_file(path: Path, told: Told) -> Detected:
         return _squad(path)
     if suffix in CONLL:
         return _conll(path, told)
-    if suffix not in (".parquet", ".npy", ".npz"):
+    if suffix not in (".parquet", ".arrow", ".npy", ".npz"):
         _require_text(first)
         if suffix not in _SURE and is_conll(first):
             return _conll(path, told)

@@ -81,7 +81,7 @@ def _read_table(path: Path, listing: bool, seen: tuple[tuple[int, int], ...]) ->
     files = files_of(path)
     if ending(path) in (".jsonl", ".ndjson", ".json"):
         return _records(path, lambda: (row for file in files for _, row in json_rows(file) if row is not None))
-    if ending(path) == ".parquet":
+    if ending(path) in (".parquet", ".arrow"):
         return _records(path, lambda: chain.from_iterable(map(parquet_records, files)))
     if ending(path) == ".tmx":
         return _records(path, lambda: chain.from_iterable(map(tmx_records, files)))

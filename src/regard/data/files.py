@@ -46,9 +46,9 @@ from regard.files.shards import files_of, is_pattern
 
 TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
-    ".tmx": "tmx", ".xlsx": "xlsx",
+    ".arrow": "parquet", ".tmx": "tmx", ".xlsx": "xlsx",
 }  # fmt: skip
-_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tmx")  # they hold no words with a tag a line
+_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".tmx")  # they hold no words with a tag a line
 _CONLL = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "conll")
 
 

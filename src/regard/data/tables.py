@@ -1,5 +1,6 @@
-"""Tables that are no text files: Parquet, and data sets of the `datasets` library; and the corpora of regard."""
+"""Tables that are no text files: Parquet, Arrow, and data sets of the `datasets` library; and the corpora of regard."""
 
+import json
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
@@ -7,6 +8,7 @@ from hashlib import blake2b
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal
@@ -16,9 +18,10 @@ from regard import corpora
 from regard.data.formats import Cells, Row, record_cells
 from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
 from regard.errors import CallError, RegardError, pip_install
-from regard.files.lines import BROKEN, Line, open_bytes, packing
+from regard.files.lines import BROKEN, Line, ending, open_bytes, packing
 
 Role = Literal["train", "valid", "test"]
+_STATE = "state.json"
 
 #: What the splits are called by others: in a column that tells them apart, as folders, arrays, parts of a data set.
 SPLIT_NAMES: dict[Role, tuple[str, ...]] = {
@@ -47,8 +50,70 @@ def workbook_rows(path: Path) -> Iterator[Row]:
         raise RegardError(f"{path}: is not a complete workbook ({problem})") from None
 
 
+def saved_files(folder: Path, role: Role = "train") -> list[Path]:
+    """Return the files of a data set that `save_to_disk` of `datasets` wrote, or of one part of several; none if the
+    folder is none of these."""
+    if (folder / "dataset_dict.json").is_file():
+        parts = sorted(path.name for path in folder.iterdir() if (path / _STATE).is_file())
+        part = next((name for name in SPLIT_NAMES[role] if name in parts), None)
+        if part is None:
+            raise CallError(f"{folder}: there is no {SPLIT_NAMES[role][0]!r} part; it has {', '.join(parts)}")
+        folder = folder / part
+    if not (folder / _STATE).is_file():
+        return []
+    try:
+        names = [str(one["filename"]) for one in json.loads((folder / _STATE).read_text("utf-8"))["_data_files"]]
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise RegardError(f"{folder / _STATE}: does not list the files of a saved data set ({problem!r})") from None
+    if missing := [name for name in names if not (folder / name).is_file()]:
+        raise RegardError(f"{folder}: {missing[0]} is missing, which {_STATE} lists: copy the whole folder")
+    return [folder / name for name in names]
+
+
+def arrow_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of an Arrow file, as `datasets` writes them; the numbers of its classes become their names."""
+    ipc, broken = _optional("pyarrow.ipc", "parquet", "Arrow"), _optional("pyarrow", "parquet", "Arrow").ArrowException
+    row = 0
+    try:
+        with path.open("rb") as file:
+            try:
+                batches = ipc.open_stream(file)
+            except broken:
+                file.seek(0)
+                whole = ipc.open_file(file)
+                batches = (whole.get_batch(number) for number in range(whole.num_record_batches))
+                names = _class_names(whole.schema.metadata)
+            else:
+                names = _class_names(batches.schema.metadata)
+            for batch in batches:
+                for record in batch.to_pylist():
+                    row += 1
+                    yield record | {name: _named(record[name], names[name]) for name in names.keys() & record.keys()}
+    except broken as problem:
+        raise RegardError(f"{path}: cannot be read as Arrow beyond row {row:,} ({problem})") from None
+
+
+def _class_names(about: Any) -> dict[str, list[str]]:
+    """The names of the classes by column, also of columns of lists, where `datasets` has noted them."""
+    try:
+        features = json.loads((about or {})[b"huggingface"])["info"]["features"]
+    except (KeyError, ValueError, TypeError):
+        return {}
+    inner = {name: feature.get("feature") or feature for name, feature in features.items() if isinstance(feature, dict)}
+    return {name: one["names"] for name, one in inner.items() if isinstance(one, dict) and "names" in one}
+
+
+def _named(value: Any, names: list[str]) -> Any:
+    if isinstance(value, list):
+        return [_named(one, names) for one in value]
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
+
+
 def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     """Row by row, a few thousand in memory. Parquet is read from its end, so packed files are unpacked first."""
+    if ending(path) == ".arrow":
+        yield from arrow_records(path)
+        return
     parquet = _optional("pyarrow.parquet", "parquet", "Parquet")
     broken, row = (_optional("pyarrow", "parquet", "Parquet").ArrowException, *BROKEN), 0
     with tempfile.TemporaryFile() as unpacked:
@@ -72,17 +137,16 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
 
 def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | Bad]:
     """hub:NAME[:CONFIG], streamed, or a folder: one that `save_to_disk` wrote, or one of data files."""
+    if not where.startswith("hub:") and (files := saved_files(Path(where).expanduser(), role)):
+        yield from record_cells(where, enumerate(chain.from_iterable(map(arrow_records, files)), start=1), columns)
+        return
     library = _optional("datasets", "hub", f"data.{role}={where}")
     try:
         if where.startswith("hub:"):
             name, _, config = where.removeprefix("hub:").partition(":")
             splits = library.load_dataset(name, config or None, streaming=True)
-        elif (folder := Path(where).expanduser()) and any(
-            (folder / mark).exists() for mark in ("state.json", "dataset_dict.json")
-        ):
-            splits = library.load_from_disk(str(folder))
         else:
-            splits = library.load_dataset(str(folder), streaming=True)
+            splits = library.load_dataset(str(Path(where).expanduser()), streaming=True)
     except Exception as problem:  # the library raises whatever its parts raise, network errors among them
         raise CallError(f"data.{role}={where}: {type(problem).__name__}: {problem}") from problem
     rows = splits
