@@ -30,7 +30,8 @@ _ROLES: dict[str, Role] = {
     "eval": "test", "evaluation": "test", "heldout": "test", "holdout": "test",
 }  # fmt: skip
 _RANKS = (
-    "", ".ts", ".arff", ".arrow", ".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".text", ".txt", ".md",
+    "", ".ts", ".arff", ".arrow", ".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".text", ".txt",
+    ".md",
 )  # fmt: skip
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ADDED = re.compile(r"^(my|news|full|new)|(set|data|file|part|split|images)$")
