@@ -1220,3 +1220,21 @@ def test_a_batch_holds_the_longest_recording_that_training_hears(seconds: list[f
     for found, one in zip((spoken, labeled), chosen, strict=True):
         slowest = one["data.max_seconds"] / min(one["data.augment.speeds"])
         assert found.usual >= found.batch >= 100 * slowest
+
+
+def test_a_batch_holds_the_longest_series(tmp_path: Path) -> None:
+    for number in range(12):
+        file = tmp_path / "data" / ("up", "down")[number % 2] / f"{number}.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        steps = 6000 if number == 11 else 20
+        file.write_text("value\n" + "".join(f"{step % 7}.5\n" for step in range(steps)))
+    found = detect(str(tmp_path / "data"))
+    assert found.kinds == ("series", "label")
+    made = labels.decide(found.kinds, Sample(found.count, found.inputs, found.targets, 20.0))
+    assert made.usual >= made.batch >= 6002
+    rows = "".join(
+        f"s{n},{'a' if n % 2 else 'b'},{step}.5\n" for n in range(12) for step in range(5000 if n == 3 else 9)
+    )
+    (tmp_path / "rows.csv").write_text("id,label,value\n" + rows)
+    (facts,) = detect(str(tmp_path / "rows.csv")).inputs
+    assert (facts.steps, facts.longest) == (9, 5000)

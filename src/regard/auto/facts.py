@@ -59,7 +59,8 @@ def sound_facts(place: Path, names: Sequence[str]) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """`steps`: of the shortest series. `season`: steps of a day, week or year, 0 if there is no clock."""
+    """`steps`: of the shortest series, `longest`: of the longest. `season`: steps of a day, week or year, 0
+    if there is no clock."""
 
     steps: int
     season: int
@@ -67,6 +68,7 @@ class SeriesFacts:
     columns: int
     regular: float = 1.0  # share of neighboring times that are one step apart
     categories: int = 0  # columns of texts that help
+    longest: int = 0
 
     def described(self) -> str:
         many = f"{self.series} series" if self.series > 1 else "one series"
@@ -96,6 +98,6 @@ def series_facts(table: Table, time: Column | None, id: Column | None) -> Series
             season = 0
     columns = sum(column.kind == "number" for column in table.columns)
     if id is None:
-        return SeriesFacts(table.count, season, 1, columns, regular)
+        return SeriesFacts(table.count, season, 1, columns, regular, longest=table.count)
     counts = table.counts(id)
-    return SeriesFacts(min(counts.values()), season, len(counts), columns, regular)
+    return SeriesFacts(min(counts.values()), season, len(counts), columns, regular, longest=max(counts.values()))

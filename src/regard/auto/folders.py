@@ -35,6 +35,7 @@ from regard.inputs.media_files import Beside, members
 _UNLABELED = ("unsup", "unlabeled", "unlabelled")
 _FEW_BESIDE = 10  # times as many texts lie in the sub-folders
 _MOST_CHOICES = 30  # data sets of a folder that are listed
+_SPARE = 1.2  # of the steps that the size of a table stands for
 
 
 def of_folder(place: Path, told: Told) -> Detected:
@@ -175,6 +176,8 @@ def _series_classes(files: Files) -> Detected:
         raise CallError(f"{files.place}: {files.tables[0]} has no column of numbers: what else could a series be?")
     time = next((column for column in table.columns if column.kind == "time"), None)
     facts = series_facts(table, time, None)
+    sizes = [(files.place / name).stat().st_size for name in files.tables]
+    facts = replace(facts, longest=int(_SPARE * facts.steps * max(sizes) / max(1, sizes[0])))  # about
     data: dict[str, Any] = {"kind": "series", "train": str(files.place)} | ({"time": time.key} if time else {})
     beliefs = [
         "a sub-folder of tables for each class, a series in each table",

@@ -11,6 +11,7 @@ from regard.settings.decisions import Decision, Plan, Sample, Size, watch
 
 TIME_TO_TUNE = 300  # seconds, below which a pretrained encoder is not tried
 TUNING = {"max_tokens": 800, "max_epochs": 5, "learning_rate": 2e-4, "schedule": "linear"}
+LABEL = 2  # tokens of a label and its end
 RARE = 0.2  # of an even share; such classes would be overlooked
 
 
@@ -83,13 +84,14 @@ def _sound(sample: Sample) -> Plan:
         Size("small", {**common, "width": 64}, 10),
         Size("middle", {**common, "width": 128}, 15, 1000),
         Size("large", {**common, "width": 256}, 20, 10_000),
-    ], sounds.frames(seconds) + 2)  # fmt: skip
+    ], sounds.frames(seconds) + LABEL)  # fmt: skip
 
 
 def _series(sample: Sample) -> Plan:
     common: dict[str, Any] = {"kind": "series_recurrent", "dropout": 0.1 if sample.count < 2000 else 0.0}
+    batch = max(facts.longest for facts in sample.inputs) + LABEL  # one series fits
     return Plan([], [
         Size("small", {**common, "width": 32}, 10),
         Size("middle", {**common, "width": 64}, 15, 1000),
         Size("large", {**common, "width": 128, "encoder_layers": 2}, 20, 10_000),
-    ])  # fmt: skip
+    ], batch, max(4096, batch))  # fmt: skip
