@@ -775,7 +775,7 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
     ("make", "says"),
     [
         (lambda folder: folder / "nothing.csv", "there is no such"),
-        (lambda folder: folder, "nothing that is known as data"),
+        (lambda folder: folder, "is empty; give a folder of tables"),
         (lambda folder: _written(folder / "a.csv", "text\n" + "some words and nothing of them\n" * 9), "nothing that"),
         (lambda folder: _written(folder / "empty.txt", "\n\n"), "no text in it"),
         (lambda folder: _written(folder / "head.csv", "text,label\n"), "1 row can be read"),
@@ -786,7 +786,7 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
         (lambda folder: _written(folder / "a.json", '{"data": [{"title": "x", "paragraphs": 3}]}'), "cannot be read"),
         (lambda folder: _written(folder / "book.xlsx", "PK\x03\x04..."), "office program.*save what is in it as text"),
         (lambda folder: _written(folder / "paper.pdf", "%PDF-1.7"), "is a PDF"),
-        (lambda folder: _written(folder / "a.bin", "some\0thing"), "is no text, and no data that is known"),
+        (lambda folder: _written(folder / "a.bin", "some\0thing"), "is neither text nor a format that regard reads"),
         (lambda folder: _written(folder / "a.tsv", "el niño\tÄpfel\n" * 9, "latin-1"), "line 1: .*UTF-8.*iconv"),
         (lambda folder: _written(folder / "a.tmx", "<tmx><body><tu>"), "cannot be read as TMX"),
         (lambda folder: _written(folder / "bomb.tmx", _bomb()), "cannot be read as TMX .*amplification"),

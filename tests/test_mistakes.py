@@ -5,7 +5,9 @@ are made in a folder of the test's own. Rows of every part of the program belong
 """
 
 import json
+import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,7 +92,90 @@ NO_RUN = [
     Mistake("train pairs.tsv --time-limit soon", ("write seconds, or such as 45s",)),
     Mistake("train movies.csv data.label=sentimant", ("did you mean 'sentiment'",)),
     Mistake("train translate-transformer --dry-run", ("are for data", "regard train DATA")),
+    Mistake("train pairs.tsv training.device=cuda", ("there is no CUDA GPU here", "try auto or cpu")),
+    Mistake("train hub:no/such-data-set", ("did not give the dataset no/such-data-set",), 1),
+    Mistake("import hub:no/such-model -o runs/b", ("did not give the model no/such-model",), 1),
+    Mistake("export runs/x --to onnx -o out", ("no such run: runs/x",)),
 ]
+
+
+def _rows(first: str, row: Callable[[int], str], count: int = 60) -> str:
+    return first + "".join(row(n) + "\n" for n in range(count))
+
+
+_RANDOM = random.Random(1)
+FEATURES = " ".join(
+    str(_RANDOM.choice(of)) for of in (range(18, 80), range(900), ("a", "b"), (0, 1)) for _ in range(60)
+)
+
+#: Data of which no model is made: file → content.
+BAD: dict[str, str | bytes] = {
+    "empty.tsv": "",
+    "blank.csv": "\n  \n\n",
+    "names.csv": "text,label\n",
+    "three.tsv": "a cat\tun gato\na dog\tun perro\na cow\tuna vaca\n",
+    "one_class.csv": _rows("text,label\n", lambda n: f"film number {n} of all,good"),
+    "no_labels.csv": _rows("id,text,label\n", lambda n: f"{n},film number {n} of all,"),
+    "commas.csv": _rows("text,label\n", lambda n: f"film number {n}{'' if n % 3 else ', in all'},{n % 2}"),
+    "broken.json": '[{"text": "a film", "label": "good"}, {"text": "a fi',
+    "broken.jsonl": '{"text": "a film", "label"\n' * 30,
+    "one_column.csv": _rows("review\n", lambda n: f"film number {n} of all"),
+    "two_names.csv": _rows("text,label,text\n", lambda n: f"film number {n},{n % 2},other words {n}"),
+    "notes.docx": b"PK\x03\x04" + bytes(range(256)),
+    "model.pkl": b"\x80\x04\x95\x00\x00" + bytes(range(256)),
+    "paper.pdf": b"%PDF-1.7\n" + bytes(range(256)),
+    "features.csv": _rows("age,income,city,bought\n", lambda n: ",".join(FEATURES.split()[n::60])),
+    "stars.csv": _rows("review,stars\n", lambda n: f"film number {n} of all,{n * 37 % 50 / 10 + n / 1000}"),
+    "many/pairs.tsv": FILES["pairs.tsv"],
+    "many/movies.csv": FILES["movies.csv"],
+    "unknown/a.bin": b"some\0thing",
+    "unknown/b.docx": b"PK\x03\x04" + bytes(100),
+}
+SAVE_AS_TEXT = "save what is in it as text first: a table as .csv"
+BAD_DATA = [
+    Mistake("train empty.tsv", ("empty.tsv: is empty",)),
+    Mistake("train blank.csv", ("blank.csv: there is no text in it",)),
+    Mistake("train names.csv", ("1 row can be read", "4 are the least")),
+    Mistake("train three.tsv", ("3 rows can be read", "give more")),
+    Mistake("train one_class.csv", ("'label' holds the same label in all rows", "a second class is missing")),
+    Mistake("train no_labels.csv", ("'label' is empty in all rows", "fill it with labels")),
+    Mistake(
+        "train commas.csv",
+        ("20 of 60 lines", "commas.csv:2: 3 columns where the first line has 2", "data.max_bad=0.34"),
+        1,
+    ),
+    Mistake("train broken.json", ("neither JSON nor an object a line", "line 1 column", "repair it")),
+    Mistake("train broken.jsonl", ("broken.jsonl:1: not JSON", "nothing in it that can be used"), 1),
+    Mistake("train one_column.csv", ("there is no column to predict", "add one of labels", ".txt")),
+    Mistake("train two_names.csv", ("2 columns named 'text'", "rename or remove")),
+    Mistake("train notes.docx", ("document of an office program", "a document as .txt")),
+    Mistake("train model.pkl", ("is a pickle of Python", "save arrays (numpy.savez) or a table")),
+    Mistake("train paper.pdf", ("is a PDF", SAVE_AS_TEXT)),
+    Mistake("train features.csv", ("tables of features", "scikit-learn", "data.time=", "data.id=")),
+    Mistake("train stars.csv", ("'stars' holds many different numbers", "(regression)", "low, middle and high")),
+    Mistake("train many", ("holds several data sets", "regard train many/pairs.tsv", "regard train many/movies.csv")),
+    Mistake("train unknown", ("none of its files is data that regard reads (a.bin, b.docx)", ".csv")),
+    Mistake("train nothing", ("nothing: is empty", "give a folder of tables")),
+    Mistake("train stars.csv -o deep/er/run", ("(regression)",)),
+    Mistake("check stars.csv", ("(regression)",)),
+    Mistake("cost empty.tsv", ("is empty",)),
+    Mistake("compare features.csv --vary model.width=8,16", ("tables of features",)),
+]
+
+
+@pytest.mark.parametrize("mistake", BAD_DATA, ids=lambda mistake: mistake.words)
+def test_data_that_no_model_is_made_of_is_refused_and_leaves_nothing(mistake: Mistake, tmp_path: Path) -> None:
+    for name, content in BAD.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    (tmp_path / "nothing").mkdir()
+    before = {*tmp_path.rglob("*")}
+    limit = ["--time-limit", "1s"] if mistake.words.startswith("train") else []
+    done = regard(*mistake.words.split(), *limit, cwd=tmp_path)
+    assert done.returncode == mistake.code, done.stderr
+    assert not [words for words in mistake.says if words not in done.stderr], done.stderr
+    assert "Traceback" not in done.stderr
+    assert {*tmp_path.rglob("*")} == before
 
 
 @pytest.fixture
@@ -181,6 +266,9 @@ WORDS = [
     Mistake("evaluate runs/pairs data.tset=pairs.tsv", ("did you mean 'test'",)),
     Mistake("evaluate runs/pairs --test pairs.tsv", ("no option --test",)),
     Mistake("evaluate runs/movies data.test=sentences.txt", ("sentences.txt",)),
+    Mistake("evaluate runs/pairs data.test=movies.csv", ("names columns (id, review, sentiment)", "Remove the line")),
+    Mistake("evaluate runs/movies data.test=pairs.tsv", ("no column data.text='review'",)),
+    Mistake("evaluate runs/pairs data.test=nosuch.tsv", ("there is no file nosuch.tsv",)),
     Mistake("export runs/pairs --to torchscript -o out", ("no export to 'torchscript'", "onnx")),
     Mistake("look runs/pairs hello --layer 7", ("layer",)),
     Mistake("look runs/pairs hello --head 99", ("head",)),
@@ -289,7 +377,8 @@ def test_changed_data_is_refused_and_fresh_starts_again(trained: Path, tmp_path:
     assert "pairs.tsv has changed since" in changed.stderr
     fresh = regard("train", "pairs.tsv", "--time-limit", "2s", "--max-steps", 1, "--fresh", cwd=folder)
     assert fresh.returncode == 0, fresh.stderr
-    assert package.load(folder / "runs/pairs").summary()["step"] == 1
+    run: Any = package.load(folder / "runs/pairs")
+    assert run.summary()["step"] == 1
     assert sorted(path.name for path in (folder / "runs").iterdir()) == ["movies", "pairs"]
 
 
@@ -317,3 +406,108 @@ def _written(folder: Path) -> Path:
     file = folder / "pairs.tsv"
     file.write_text(FILES["pairs.tsv"], encoding="utf-8")
     return file
+
+
+# ------------------------------------------------------------------------------------------------------------- Python
+def _films(count: int = 60) -> dict[str, list[Any]]:
+    return {
+        "id": [*range(count)],
+        "review": [f"a {'fine' if n % 2 else 'dull'} film, number {n}" for n in range(count)],
+        "sentiment": [("neg", "pos")[n % 2] for n in range(count)],
+    }
+
+
+class Call(NamedTuple):
+    name: str
+    make: Callable[[Any, Any], Any]
+    says: str
+
+
+#: Arguments of regard.train, from a DataFrame and its class.
+CALLS = [
+    Call("no rows", lambda df, _: {"recipe": df[:0]}, "the table has no rows"),
+    Call("no columns", lambda _, frame: {"recipe": frame()}, "the table has no columns"),
+    Call("empty lists", lambda *_: {"recipe": ([], [])}, "0 inputs and 0 labels"),
+    Call("lengths", lambda df, _: {"recipe": (df.review, df.sentiment[:5])}, "60 inputs and 5 labels"),
+    Call("X without y", lambda df, _: {"X": df.review}, "X and y belong together"),
+    Call("X and data", lambda df, _: {"recipe": "languages", "data": df, "X": df.id, "y": df.id}, "or data=: not both"),
+    Call("a number", lambda *_: {"recipe": 3}, "data of int: give a path, a table"),
+    Call("nothing", lambda *_: {}, "give a recipe, or data"),
+    Call("no labels", lambda df, _: {"recipe": df.assign(sentiment=None)}, "'sentiment' is empty in all rows"),
+    Call("doubled", lambda df, _: {"recipe": df[["id", "review", "review"]]}, "2 columns named 'review'"),
+    Call("data twice", lambda df, _: {"recipe": df, "data": df}, "a recipe and its data: not both"),
+    Call("a typo", lambda df, _: {"recipe": "languges", "data": df}, "did you mean 'languages'"),
+    Call("no file", lambda *_: {"recipe": "nosuch.csv"}, "no such file or folder: nosuch.csv"),
+    Call("dry_run", lambda df, _: {"recipe": df, "dry_run": True}, "`regard train DATA --dry-run`"),
+    Call("verbose", lambda df, _: {"recipe": df, "verbose": False}, "no argument 'verbose': progress is written to"),
+    Call("job", lambda df, _: {"recipe": df, "job": "classify"}, "no argument 'job': name a recipe"),
+    Call("epochs", lambda df, _: {"recipe": df, "epochs": 3}, "write training={'max_epochs': ...}"),
+    Call("seed", lambda df, _: {"recipe": "languages", "data": df, "seed": 3}, "write training={'seed': ...}"),
+    Call("label", lambda df, _: {"recipe": df, "label": "sentiment"}, "write data={'label': ...}"),
+    Call("force", lambda df, _: {"recipe": df, "force": True}, "write overwrite=True"),
+    Call("width", lambda df, _: {"recipe": df, "width": 64}, "model={'width': 128}"),
+    Call("a section", lambda df, _: {"recipe": df, "model": "small"}, "a section is a mapping"),
+    Call("a key", lambda df, _: {"recipe": df, "training": {"lr": 1}}, "did you mean 'learning_rate'"),
+    Call("a column", lambda df, _: {"recipe": df, "data": {"label": "sentimant"}}, "did you mean 'sentiment'"),
+    Call("a start", lambda df, _: {"recipe": df, "start": "runs/x"}, "no such run: runs/x"),
+    Call("a time", lambda df, _: {"recipe": df, "time_limit": "soon"}, "write seconds, or such as 45s"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_python_refuses_and_leaves_nothing(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas
+
+    monkeypatch.chdir(tmp_path)
+    given = {"time_limit": 1, **call.make(pandas.DataFrame(_films()), pandas.DataFrame)}
+    with pytest.raises(CallError) as refused:
+        package.train(output=tmp_path / "runs" / "run", **given)
+    assert call.says in str(refused.value)
+    assert not [*tmp_path.iterdir()]
+
+
+#: What is asked of a classifier of reviews, with a DataFrame of other rows.
+ASKED = [
+    Call("no column", lambda run, df: run.predict(df[["id"]]), "the table has no column 'review'"),
+    Call("another name", lambda run, df: run.predict(df.rename(columns={"review": "x"})), "it has id, x, sentiment"),
+    Call("no cell", lambda run, df: run.predict(df.assign(review=None)), "row 0 of the table has no text"),
+    Call("a number", lambda run, df: run.predict(3), "an input is a text, not int"),
+    Call("nan", lambda run, df: run.predict([float("nan")]), "an input is a text, not float"),
+    Call("no labels", lambda run, df: run.evaluate(df[["id", "review"]]), "no column 'sentiment'"),
+    Call("inputs only", lambda run, df: run.evaluate(test=df.review), "no column 'sentiment'"),
+    Call("lengths", lambda run, df: run.evaluate((df.review, df.sentiment[:2])), "12 inputs and 2 labels"),
+    Call("no rows", lambda run, df: run.evaluate(df[:0]), "the table has no rows"),
+    Call("no file", lambda run, df: run.evaluate(test="nosuch.csv"), "there is no file nosuch.csv"),
+]
+
+
+@pytest.mark.parametrize("call", ASKED, ids=lambda call: call.name)
+def test_a_run_refuses_what_is_no_input(call: Call, trained: Path) -> None:
+    import pandas
+
+    run = package.load(trained / "runs/movies")
+    with pytest.raises(CallError) as refused:
+        call.make(run, pandas.DataFrame(_films(12)))
+    assert call.says in str(refused.value)
+
+
+def test_tables_of_python_are_trained_validated_tested_and_predicted_row_by_row(tmp_path: Path) -> None:
+    """With a recipe's name and without, as a section, as parts, as X and y; a row without a label is left out."""
+    import pandas
+
+    films, few = pandas.DataFrame(_films()), pandas.DataFrame(_films(12))
+    short: Any = {"max_steps": 1, "time_limit": 2, "check": False}
+    small: Any = {"model": {"width": 16}, **short}
+    holes = films.assign(sentiment=[None if n % 5 == 0 else one for n, one in enumerate(films.sentiment)])
+    ways: list[dict[str, Any]] = [
+        {"recipe": "classify-recurrent", "data": {"train": films, "valid": few, "test": few}, **small},
+        {"recipe": "classify-recurrent", "X": films.review, "y": films.sentiment, **small},
+        {"recipe": {"train": films, "valid": few}, "model": {"width": 16}, **short},
+        {"recipe": holes, **short},
+    ]
+    for number, way in enumerate(ways):
+        run: Any = package.train(output=tmp_path / str(number), **way)
+        assert json.loads((run.folder / "labels.json").read_text(encoding="utf-8"))["names"] == ["neg", "pos"]
+        assert len(run.predict(few)) == len(run.predict(few.review)) == 12
+        for test in (few, (few.review, few.sentiment)):
+            assert run.evaluate(test).values["examples"] == run.evaluate(test=test).values["examples"] == 12

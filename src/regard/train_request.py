@@ -16,10 +16,12 @@ from regard import config
 from regard.auto.begin import CONFIG, DEFAULT_TIME, RECIPE, begin, is_data
 from regard.auto.given import as_path, has_parts
 from regard.auto.record import START_AGAIN, digest
+from regard.data.columns import SYNONYMS
 from regard.data.tables import SPLIT_NAMES
 from regard.errors import CallError, RegardError
 from regard.settings.recipe import Recipe
-from regard.settings.training import seconds
+from regard.settings.training import TrainingSettings, seconds
+from regard.synonyms import synonyms
 from regard.training.fingerprint import differences
 from regard.training.lock_file import LOCK, holder
 from regard.work import Deadline
@@ -37,6 +39,7 @@ def requested(
     deadline: Deadline | None = None,
 ) -> tuple[Recipe, Deadline | None]:
     """Return the recipe to train, and when all has to be done; see `regard.api.train` for the arguments."""
+    _refuse_words(sections)
     if "X" in sections or "y" in sections:
         recipe, data = _with_labels(recipe, data, sections)
     limits = {"max_steps": max_steps, "time_limit": time_limit}
@@ -53,8 +56,11 @@ def requested(
             if not isinstance(data, Mapping) or "train" in data:
                 raise CallError("give data, or a recipe and its data: not both")
             sections["data"] = _section(data, output)
-        limit = None if time_limit is None else float(seconds(time_limit))
-        changes = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
+        limit = _limit(time_limit)
+        changes = {}
+        for name, section in sections.items():
+            inner = section.items() if isinstance(section, Mapping) else ()
+            changes |= {f"{name}.{key}": value for key, value in inner} or {name: section}
         changes.pop("training.time_limit", None)
         deadline = Deadline(limit or DEFAULT_TIME)
         file = begin(recipe, output, seconds=limit, overrides=changes, tell=_report, deadline=deadline)
@@ -68,6 +74,53 @@ def requested(
         raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
     refuse_other_recipe(output, recipe)
     return recipe, deadline
+
+
+#: What train() has under another name than the command line.
+_ARGUMENTS = {
+    "--fresh": "overwrite=True",
+    "--time-limit": "time_limit=",
+    "--output": "output=",
+    "--watch": "watch=True",
+}
+_ELSEWHERE = {
+    "dry_run": "`regard train DATA --dry-run` shows the plan",
+    "job": "name a recipe of that job, or use `regard train DATA --job JOB`",
+    "verbose": "progress is written to standard error; redirect that to hide it",
+}
+_SECTIONS = ("data", "model", "training", "decoding")
+_VALUES = ("X", "y", "start", "about", "needs", "variants")  # what is no section
+
+
+def _refuse_words(sections: Mapping[str, Any]) -> None:
+    """Raise if an argument is no section of a recipe: a setting has to stand in its section."""
+    for name, value in sections.items():
+        if isinstance(value, Mapping) or value is None or name in _VALUES:
+            continue
+        if name in _SECTIONS:
+            raise CallError(f"{name}={value!r}: a section is a mapping of settings, {name}={{NAME: VALUE}}")
+        meant = {"dryrun": "dry_run", "task": "job", "quiet": "verbose", "silent": "verbose"}.get(name, name)
+        raise CallError(f"train has no argument {name!r}: {_ELSEWHERE.get(meant) or _as_argument(name)}")
+
+
+def _as_argument(word: str) -> str:
+    """How Python says a setting that was meant: `training={"max_epochs": ...}`."""
+    if (argument := next((_ARGUMENTS[one] for one in synonyms(word) if one in _ARGUMENTS), None)) is not None:
+        return f"write {argument}"
+    fields = [f"training.{word}"] if word in TrainingSettings.model_fields else []
+    fields += [f"data.{word}"] if word in SYNONYMS else []
+    named = [name.partition("=")[0] for name in synonyms(word) if name.partition(".")[0] in _SECTIONS and "." in name]
+    if not (names := [*fields, *named]):
+        return "a setting stands in its section, such as model={'width': 128} or training={'max_epochs': 3}"
+    section, _, key = names[0].partition(".")
+    return f"write {section}={{{key!r}: ...}}"
+
+
+def _limit(time_limit: str | float | None) -> float | None:
+    try:
+        return None if time_limit is None else float(seconds(time_limit))
+    except ValueError as error:
+        raise CallError(f"time_limit={time_limit!r}: {error}") from None
 
 
 def read_recipe(recipe: Any, overrides: Any, folder: Path) -> Recipe:

@@ -77,8 +77,11 @@ def of_folder(place: Path, told: Told) -> Detected:
         return of_texts(paths, str(place), sum(path.stat().st_size for path in paths))
     if pickled := next((name for name in files.names[:LOOKED_AT] if is_pickle(start_of(place / name))), None):
         raise CallError(f"{place / pickled}: {PICKLE}")
-    held = ", ".join(files.names[:5]) or "nothing"
-    raise CallError(f"{place}: has {held}{', …' if len(files.names) > 5 else ''}: nothing that is known as data")
+    held = ", ".join(files.names[:5]) + (", …" if len(files.names) > 5 else "")
+    raise CallError(
+        f"{place}: {f'none of its files is data that regard reads ({held})' if held else 'is empty'}; "
+        "give a folder of tables (.csv, .jsonl, .parquet), texts, pictures or recordings"
+    )
 
 
 def _folders_of(files: Files) -> list[Path]:

@@ -43,7 +43,7 @@ def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
 def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
     if len(table.rows) < FEWEST:
         rows = f"{len(table.rows)} row{'s' if len(table.rows) != 1 else ''}"
-        raise CallError(f"{table.path}: {rows} can be read; nothing can be learned from so few")
+        raise CallError(f"{table.path}: {rows} can be read, and {FEWEST} are the least to learn from: give more")
     of: dict[str, list[Column]] = {}
     for column in table.columns:
         of.setdefault(column.kind, []).append(column)
@@ -174,9 +174,11 @@ def _nothing_said(text: Column, columns: Sequence[Column]) -> str:
             "(regression). Convert it to classes: write a column of a few words, such as low, middle and high, and "
             "name it with data.label=COLUMN"
         )
+    if (empty := next((one for one in columns if one.kind == "empty"), None)) is not None:
+        return f"{_called(empty)} is empty in all rows: fill it with labels, or with target texts"
     return (
-        f"one column of text ({text.key!r}) and nothing to say of it: a second text to write, or labels, are missing; "
-        "plain text to be continued is a .txt file"
+        f"{_called(text)} holds texts, and there is no column to predict: add one of labels or of target texts. "
+        "For a model that continues texts, write them to a .txt file"
     )
 
 
@@ -334,8 +336,9 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, 
     follow = bool(times) or _follow(table, id)
     if not follow and "label" in of and label is None and not sure:
         raise CallError(
-            f"{table.path}: rows of numbers with a label, and no order in them: features are not what regard learns "
-            "from. If they are steps of a series, a column has to say when (time) or which series (id)"
+            f"{table.path}: rows of numbers with a label, in no order: regard does not learn from tables of features; "
+            "scikit-learn does. If the rows are steps of series, name a column of times (data.time=...) or of the "
+            "series' names (data.id=...)"
         )
     clock_first = not times or times[0] is table.columns[0]  # there it is found without a name
     if not table.header and (not clock_first or "label" in of or "text" in of or "id" in of):

@@ -73,7 +73,7 @@ def _require_text(path: Path) -> None:
         if start.startswith(first):
             raise CallError(f"{path}: {told}")
     if b"\0" in start and not start.startswith(_MARKS):
-        raise CallError(f"{path}: is no text, and no data that is known; {_TEXT}")
+        raise CallError(f"{path}: is neither text nor a format that regard reads; {_TEXT}")
 
 
 def first_lines(path: Path, most: int = MOST) -> list[str]:
@@ -165,7 +165,7 @@ def of_texts(files: Sequence[Path], where: str, size: int) -> Detected:
         bad = next((line for file in files for line in islice(read_lines(file), MOST) if line.problem), None)
         advice = "; convert it to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or whatever it is written in)"
         why = f": line {bad.number}: {bad.problem}{advice if bad.kind == 'encoding' else ''}" if bad else ""
-        raise CallError(f"{where}: there is no text in it that can be read{why}")
+        raise CallError(f"{where}: {f'there is no text in it that can be read{why}' if size else 'is empty'}")
     named = f"{len(files):,} text file{'s' if len(files) != 1 else ''}, {size / 1e6:.3g} MB, to be continued"
     ended = sum(line.rstrip()[-1:] in ".!?…。！？\"'”’)" for line in filled) / len(filled)
     alone = len(filled) == len(lines) and ended > 0.8  # every line is whole, and none is blank

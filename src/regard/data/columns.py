@@ -163,6 +163,12 @@ def _is_header(rows: Sequence[Sequence[str]], columns: Columns) -> bool:
     return set(columns.sought) - {columns.optional} <= first or names_columns(rows)
 
 
+def are_names(cells: Sequence[str]) -> bool:
+    """Whether these cells, two or more, are exactly what columns are usually called, and all different."""
+    names = {cell.strip().lower() for cell in cells}
+    return len(names) == len(cells) > 1 and names <= {*(_NAMES + _OTHERS).split(), *LANGUAGES}
+
+
 def names_columns(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row looks like names, and like no row below it."""
     if len(rows[0]) > 1 and not rows[0][0].strip():  # an index that pandas wrote has no name

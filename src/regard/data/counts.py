@@ -1,5 +1,6 @@
 """What is counted while examples are read: what was lost, how long they are, what is odd but kept."""
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -59,7 +60,8 @@ class ReadReport:
             raise RegardError(f"{name}: there is nothing in it that can be used{':' if shown else ''}{listing}")
         raise RegardError(
             f"{name}: {self.bad:,} of {self.pairs + self.bad:,} lines ({self.share:.1%}) cannot be used, more than "
-            f"data.max_bad={max_bad:g} allows. The first of them:{listing}"
+            f"data.max_bad={max_bad:g} allows. Repair or remove them, "
+            f"or allow them with data.max_bad={math.ceil(100 * self.share) / 100:g}. The first of them:{listing}"
         )
 
 

@@ -17,9 +17,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from regard.corpora import PREFIX
 from regard.data.class_folders import has_classes, read_class_folders
+from regard.data.columns import are_names
 from regard.data.conll import is_conll, read_conll
 from regard.data.formats import (
     Cells,
+    Row,
     csv_rows,
     is_tab_table,
     jsonl_cells,
@@ -162,10 +164,23 @@ class Source(ABC, Generic[T_co]):
         elif form == "tmx":
             rows = record_cells(str(path), enumerate(tmx_records(path), start=1), self.columns)
         elif form == "xlsx":
-            rows = table_cells(path, workbook_rows(path), self.columns)
+            rows = self._table(path, workbook_rows(path))
         else:
-            rows = table_cells(path, csv_rows(path) if form == "csv" else tsv_rows(path), self.columns)
+            rows = self._table(path, csv_rows(path) if form == "csv" else tsv_rows(path))
         return rows if self.columns.split is None else self._of_split(rows)
+
+    def _table(self, path: Path, rows: Iterator[Row]) -> Iterator[Cells | Bad]:
+        """Of a table. One for validation or test may be other than that of training: one with a line of names."""
+        if self.role != "train" and self.columns.header is False:
+            first = next(rows, None)
+            if first is not None and are_names(first.fields):
+                raise CallError(
+                    f"{self.name}: the first line names columns ({', '.join(first.fields)}), and the training data has "
+                    "no such line (data.header=false). Remove the line if the columns are the same, "
+                    "else write a table of the columns of the training data"
+                )
+            rows = chain(() if first is None else (first,), rows)
+        return table_cells(path, rows, self.columns)
 
     def _of_split(self, rows: Iterator[Cells | Bad]) -> Iterator[Cells | Bad]:
         seen, wanted = set[str](), SPLIT_NAMES[self.role]

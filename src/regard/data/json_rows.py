@@ -53,7 +53,7 @@ def _document(path: Path) -> Any:
     except UnicodeDecodeError as problem:
         raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
     except (ValueError, RecursionError, *BROKEN) as problem:
-        raise CallError(f"{path}: is neither JSON nor an object a line ({problem})") from None
+        raise CallError(f"{path}: is neither JSON nor an object a line ({problem}): repair it there") from None
 
 
 def _rows(path: Path, tree: Any) -> list[Any]:

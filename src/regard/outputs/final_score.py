@@ -61,12 +61,11 @@ class FinalScore:
         of = f"n = {self.count:,}" if self.count == self.all else f"n = {self.count:,} of {self.all:,}"
         name = self.metric.replace("_", " ")
         long = f"; {self.overlong}" if self.overlong else ""
-        if self.verdict == "few":
-            return f"test {name} {self._shown(self.value)} on {_examples(self.count)}: too few to judge{long}"
         between = f"{self._shown(self.low)} to {self._shown(self.high)}"
         said = f"test {name} {self._shown(self.value)} (95% interval {between}, {of})"
         listed = ", ".join(f"{one} {self._shown(value)}" for one, value in self.baselines.items())
         verdicts = {
+            "few": f": {_examples(self.count)} {'is' if self.count == 1 else 'are'} too few to judge",
             "better": f": the model is better than its best simple baseline, {self.best}",
             "unclear": f": the model is not clearly better than {self.best}; the difference may be chance",
             "worse": f": the model is not better than {' and '.join(self.not_beaten)}",
