@@ -212,6 +212,8 @@ def test_long_recordings_are_heard_in_windows_and_part_of_every_score(tmp_path):
     assert first.shape == later.shape
     assert not torch.equal(first, later)
     assert job.bound(run.model).validate()["accuracy"] == 100
+    found = [one for one in job.check(tmp_path / "cache", estimates=False).findings if "windows" in one.advice]
+    assert [(one.split, one.count) for one in found] == [("train", 2), ("valid", 2), ("test", 2)]
 
 
 def test_silence_is_answered_but_not_looked_at(run):

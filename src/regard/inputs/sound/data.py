@@ -90,6 +90,8 @@ class SoundData(SoundReader, MediaInput):
             odd = (np.abs(np.log(pace / usual)) > np.log(ODD_RATE)) & (tokens >= ODD_TOKENS) & ~crowded
             what = f"with {ODD_RATE:g} times more or less text a second than usual"
             check.at("warning", role, np.unique(one.numbers[odd]), what, advice)
+            long = np.array([one.numbers[row, 0] for row, _ in one.overlong()], np.int64)
+            check.at("note", role, long, f"longer than {self.limits}", "they are heard in windows")
             seconds = samples.sum() / self.data.sound.rate
             told = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.1f} minutes"
             durations[f"sound in {role}"] = told

@@ -86,11 +86,10 @@ class SoundColumn(MediaColumn):
         return Padded.of([self.features(self._window(number, row, epoch), row, epoch) for number, row in pairs])
 
     def _window(self, number: int, row: int, epoch: int) -> Float[np.ndarray, " N"]:
-        samples, heard = self.store.samples(number), int(self.heard[number])
-        start = 0
-        if len(samples) > heard and self.augment is not None:
-            start = int(seeded(self.seed, epoch, row, WINDOW).integers(0, len(samples) - heard + 1))
-        return samples[start : start + heard]
+        spare, heard, start = int(self.samples[number] - self.heard[number]), int(self.heard[number]), 0
+        if spare and self.augment is not None:
+            start = int(seeded(self.seed, epoch, row, WINDOW).integers(0, spare + 1))
+        return self.store.samples(number, start, start + heard)
 
     def one(self, number: int) -> Utterance:
         return Utterance(f"recording {number + 1} of {self.store.name}", lambda: self.store.samples(number))

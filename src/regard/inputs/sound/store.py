@@ -27,8 +27,9 @@ class SoundStore(MediaStore):
     def gold(self, written: list[Any]) -> tuple[Segment, ...]:
         return tuple(Segment(*one) for one in written)
 
-    def samples(self, number: int) -> Float[np.ndarray, " N"]:
-        return self.row("values", number).astype(np.float32) * (self["scale"][number] / FULL)
+    def samples(self, number: int, start: int = 0, end: int | None = None) -> Float[np.ndarray, " N"]:
+        """All of a recording, or a part of it; nothing else is read."""
+        return self.row("values", number)[start:end].astype(np.float32) * (self["scale"][number] / FULL)
 
 
 def write_sounds(folder: Path, items: Iterable[Entry | Bad], rate: int, *, name: str) -> None:
