@@ -322,6 +322,15 @@ def test_windows_overlap_and_each_word_is_asked_about_once(run):
             assert all(text[piece.start : piece.end].strip() in one.item.words[piece.word] for piece in one.item.pieces)
 
 
+def test_a_validation_part_without_spans_has_an_f1(tmp_path):
+    lines = {"train": "the O\ndog B-N\neats O\n\n", "valid": "the O\neats O\n\n"}
+    for role, text in lines.items():
+        (tmp_path / f"{role}.conll").write_text(text * 20)
+    made = job(**{role: str(tmp_path / f"{role}.conll") for role in lines})
+    made.prepare(tmp_path / "cache")
+    assert {"f1", "precision", "recall", "accuracy"} <= made.bound(made.build()).validate().keys()
+
+
 def test_long_sentences_end_no_training_and_are_part_of_every_score(tmp_path):
     lines = [f"{word} {'B-N' if word == 'dog' else 'O'}" for word in ("the", "dog", "eats")]
     short, long = "\n".join(lines), "\n".join(lines * 9)
