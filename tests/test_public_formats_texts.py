@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from regard import api
 from regard.auto.archives import unpacked
 from regard.auto.begin import begin
+from regard.auto.several_labels import find_separator
 from test_public_formats import Case, check_case, compressed, files, lines, review
 from test_public_formats_media import PICTURES, SERIES
 
@@ -250,3 +252,13 @@ def test_a_model_trained_on_them_is_scored_on_further_files_as_they_are_download
     run = api.train(begin(data, tmp_path / "run", seconds=20, overrides=small), output=tmp_path / "run")
     test = data / "mnist_test.csv" if (data / "mnist_test.csv").exists() else data
     assert run.evaluate(test=str(test)).values
+
+
+def test_a_long_document_in_a_cell_takes_little_memory() -> None:
+    """A folder of SQuAD is looked at as a table, too: its documents stand in one cell."""
+    cells = [", ".join(f"word {n}" for n in range(first, first + 3000)) for first in (0, 1)]
+    tracemalloc.start()
+    find_separator(cells)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 50e6

@@ -46,8 +46,9 @@ def _separates(separator: str, cells: Sequence[str]) -> bool:
     parts = [[part for one in cell.split(separator) if (part := one.strip())] for cell in cells]
     company: dict[str, set[frozenset[str]]] = defaultdict(set)
     for some in parts:
-        for part in some:
-            company[part].add(frozenset(some))
+        group = frozenset(some)  # once: a cell may be a long document
+        for part in group:
+            company[part].add(group)
     joined = {part for part, sets in company.items() if any(len(one) > 1 for one in sets)}
     shared = sum(len(company[part]) > 1 for part in joined)
     if not shared or (separator == "," and shared < len(joined) / 2):
