@@ -1021,6 +1021,55 @@ def test_cells_with_several_labels_are_known_and_trained_as_such(form: str, tmp_
     assert run.evaluate(test=str(file)).values["examples"] == 60
 
 
+def _columns_of_labels(folder: Path, *, lines: bool = False) -> Path:
+    """As the comments of Jigsaw: a column of 0 and 1 for each label."""
+    rows = [
+        (f"{n:06x}", f"a comment {'bad ' * (n % 2)}{'rude ' * (n % 3 == 0)}of {n}", n % 2, int(n % 3 == 0))
+        for n in range(60)
+    ]
+    names = ("id", "comment_text", "toxic", "obscene")
+    if lines:
+        objects = (json.dumps(dict(zip(names, row, strict=True))) for row in rows)
+        return _written(folder / "a.jsonl", "".join(one + "\n" for one in objects))
+    written = "".join(",".join(map(str, row)) + "\n" for row in rows)
+    return _written(folder / "a.csv", f"{','.join(names)}\n{written}")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "frame"])
+def test_several_columns_of_zeros_and_ones_are_all_labels(form: str, tmp_path: Path) -> None:
+    file = _columns_of_labels(tmp_path, lines=form == "jsonl")
+    data: Any = str(file)
+    if form == "frame":
+        data = pytest.importorskip("pandas").read_csv(file)
+    said: list[str] = []
+    small = {"training.max_steps": 2, "data.test_share": 0.25, "model.width": 8}
+    recipe = begin(data, tmp_path / "run", seconds=3, overrides=small, tell=said.append)
+    assert any(
+        "2 labels, a column each, several a row: toxic (30), obscene (20); 20 rows have no" in one for one in said
+    )
+    run = api.train(recipe, output=tmp_path / "run")
+    assert {*run.predict("a bad comment").probabilities} == {"toxic", "obscene"}
+    assert run.recipe.data.label == "toxic+obscene"
+    scores = run.evaluate(test=data)
+    assert scores.values["examples"] == 60
+    assert {row["class"]: row["examples"] for row in scores.details["by class"]} == {"toxic": 30, "obscene": 20}
+
+
+def test_columns_of_zeros_and_ones_beside_a_label(tmp_path: Path) -> None:
+    file = _columns_of_labels(tmp_path)
+    assert detect(str(file), Told({"label": "toxic"})).data["label"] == "toxic"
+    table = file.read_text().splitlines()
+    named = [f"{line},{('mood', 'good', 'bad')[(n > 0) + (n > 0) * n % 2]}" for n, line in enumerate(table)]
+    assert (
+        detect(str(_written(tmp_path / "b.csv", "\n".join(named).replace("mood", "sentiment")))).data["label"]
+        == "sentiment"
+    )
+    with pytest.raises(CallError, match="set what separates labels"):
+        api.check("languages", {"data.train": str(file), "data.text": "comment_text", "data.label": "toxic+obscene"})
+    with pytest.raises(CallError, match="no column 'toxik'"):
+        api.check("languages", {"data.train": str(file), "data.label": "toxik+obscene", "data.separator": "|"})
+
+
 def test_names_with_commas_and_separators_that_the_user_says_are_no_several_labels(tmp_path: Path) -> None:
     places = ("Kingston, Jamaica", "Port of Spain, Trinidad", "Bridgetown, Barbados")
     rows = "".join(f'the sea on day {n},"{places[n % 3]}"\n' for n in range(60))

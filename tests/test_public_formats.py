@@ -105,6 +105,34 @@ FILES: list[Case] = [
         ("text", "label"), {"train": "train.csv", "header": False, "text": 2, "label": 0}, 60,
     ),
     Case(
+        "Jigsaw: a column of 0 and 1 for each label",
+        files("train.csv", lines(60, lambda n: f'{n:06x},"{review(n)}",{n % 2},0,{n % 3 // 2}',
+                                 "id,comment_text,toxic,threat,insult")),
+        ("text", "label"),
+        {"train": "train.csv", "text": "comment_text", "label": "toxic+insult", "separator": "|"}, 60,
+    ),
+    Case(
+        "Kaggle: genres of films between bars",
+        files("movies.csv", lines(60, lambda n: f'{n},"{review(n)}",{("Drama|Crime", "Crime", "Comedy|Drama")[n % 3]}',
+                                  "id,plot,genres")),
+        ("text", "label"), {"train": "movies.csv", "text": "plot", "label": "genres", "separator": "|"}, 60,
+    ),
+    Case(
+        "Stack Overflow: tags as a list of Python",
+        files("posts.csv", lines(60, lambda n: f"\"{review(n)}\",\"{['c', 'sql'][: 1 + n % 2]}\"", "title,tags")),
+        ("text", "label"), {"train": "posts.csv", "text": "title", "label": "tags", "separator": "|"}, 60,
+    ),
+    Case(
+        "CLINC: an intent of each text, thousands of them, in a larger table than is looked at",
+        files("train.csv", lines(9000, lambda n: f"{review(n)},intent {n % 4000}", "text,intent")),
+        ("text", "label"), {"train": "train.csv", "text": "text", "label": "intent"}, 9000,
+    ),
+    Case(
+        "a table with rows that have no label",
+        files("train.csv", lines(60, lambda n: f"{review(n)},{('good', 'bad', '', 'nan')[n % 4]}", "text,label")),
+        ("text", "label"), {"train": "train.csv", "text": "text", "label": "label"}, 30,
+    ),
+    Case(
         "SST-2 of GLUE: tsv with a header",
         files("train.tsv", lines(60, lambda n: f"{review(n)}\t{n % 2}", "sentence\tlabel")),
         ("text", "label"), {"train": "train.tsv", "text": "sentence", "label": "label"}, 60,

@@ -22,6 +22,7 @@ LABELS = (
     "label", "class", "category", "intent", "sentiment", "topic", "genre", "emotion", "target", "language", "lang", "y",
     "labels", "classes", "categories", "intents", "topics", "genres", "emotions", "tags",
 )  # fmt: skip
+RATINGS = ("stars", "rating", "ratings", "score", "overall", "grade")
 SOURCES = frozenset(("source", "src", "input", "prompt", "question"))  # beside which a target is a text
 MOST_NUMBERS = 20  # different ones with fractions that may be classes
 _MOST = 0.95  # of all cells have to agree on what they are

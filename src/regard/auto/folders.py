@@ -24,6 +24,7 @@ from regard.auto.single_files import (
 )
 from regard.auto.tables import MOST, Table, read_table
 from regard.auto.told import Told
+from regard.data.joined_columns import JOINS
 from regard.data.tables import saved_files
 from regard.errors import CallError, RegardError
 from regard.files.foreign import is_pickle
@@ -133,7 +134,9 @@ def _says(path: Path, train: Path, found: Detected) -> bool:
     one, other = (None if file.is_dir() else read_table(file) for file in (path, train))
     if one is None or other is None or not one.header:
         return True
-    read = {column.key for column in other.columns} & {value for value in found.data.values() if isinstance(value, str)}
+    read = {column.key for column in other.columns} & {
+        part for value in found.data.values() if isinstance(value, str) for part in (value, *value.split(JOINS))
+    }
     return read <= {column.key for column in one.columns}
 
 

@@ -233,6 +233,8 @@ def _column(side: str, wanted: Any, table: Mapping[str, Any], *, alone: bool) ->
     names = list(table)
     if isinstance(wanted, int) and wanted < len(names):
         return names[wanted]
+    if isinstance(wanted, str) and wanted not in names and all(part in names for part in wanted.split("+")):
+        return wanted  # several columns of 0 and 1
     called = [str(wanted)] if isinstance(wanted, str) else [side, *SYNONYMS.get(side, ())]
     lower = {name.lower(): name for name in reversed(names)}
     if (found := next((lower[name.lower()] for name in called if name.lower() in lower), None)) is not None:

@@ -1,12 +1,15 @@
 """The labels of a table: which there are, how often, several a row or one, and rows that have none."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
+from regard.auto.columns import LABELS, RATINGS, Column
 from regard.auto.detected import Detected, class_counts
 from regard.auto.several_labels import label_counts, separator_of
 from regard.auto.tables import Table
 from regard.auto.told import Told
+from regard.data.joined_columns import JOINS, is_yes, is_yes_or_no
 from regard.data.label_writing import Writing
 
 _SHOWN = 5  # labels with their counts
@@ -14,6 +17,11 @@ _SHOWN = 5  # labels with their counts
 
 def with_labels(found: Detected, table: Table, told: Told) -> Detected:
     """The same, with what its column of labels holds: `data.separator` where a row has several, and the counts."""
+    if found.kinds[1] == "label" and JOINS in (joined := str(found.data.get("label", ""))):
+        separator = separator_of([joined.split(JOINS)])
+        counts, none = label_counts(_names_of_yes(table, joined))
+        said = f"{len(counts):,} labels, a column each, several a row: {_listed(counts)}; {none:,} rows have no label"
+        return replace(found, data={**found.data, "separator": separator}, beliefs=[*found.beliefs, said])
     column = next((one for one in table.columns if one.key == found.data.get("label")), None)
     if found.kinds[1] != "label" or found.kinds[0] == "series" or column is None:
         return found
@@ -43,6 +51,41 @@ def with_labels(found: Detected, table: Table, told: Told) -> Detected:
         beliefs=beliefs,
         shown=[(one, said) for one, said in found.shown if not writing.is_missing(said)],
     )
+
+
+def columns_of_labels(table: Table, told: Told) -> str:
+    """What joins the columns of 0 and 1 that are labels, as `data.label` has it; empty if there are no two, or if
+    another column is called a label. A column of zeros alone is none."""
+    names = [str(column.key) for column in table.columns]
+    if (said := str(told.data.get("label", ""))) and all(part in names for part in said.split(JOINS)):
+        return said if JOINS in said else ""
+    if not table.header or "label" in told.data or any(JOINS in name for name in names):
+        return ""
+    binary = [one for one in table.columns if one.kind in ("number", "label") and one.filled and _is_binary(table, one)]
+    others = [one for one in table.columns if one.kind == "label" and one not in binary]
+    if any(one.name in (*LABELS, *RATINGS) for one in (*others, *binary)) or len(binary) < 2 + bool(others):
+        return ""
+    return JOINS.join(str(column.key) for column in binary)
+
+
+def joined_cells(table: Table, joined: str) -> list[str]:
+    """The labels of the rows that are looked at, as one text each."""
+    parts = [column for column in table.columns if str(column.key) in joined.split(JOINS)]
+    rows = zip(*(table.cells(column) for column in parts), strict=True)
+    return ["|".join(str(part.key) for part, cell in zip(parts, row, strict=True) if is_yes(cell)) for row in rows]
+
+
+def _is_binary(table: Table, column: Column) -> bool:
+    cells = table.cells(column)
+    if column.distinct > 2 or not all(map(is_yes_or_no, cells)):
+        return False
+    return any(map(is_yes, cells)) or any(map(is_yes, table.counts(column)))  # a rare label may be in no sample
+
+
+def _names_of_yes(table: Table, joined: str) -> Iterator[list[str]]:
+    parts = [column for column in table.columns if str(column.key) in joined.split(JOINS)]
+    for row in table.all_cells(*parts):
+        yield [str(part.key) for part, cell in zip(parts, row, strict=True) if is_yes(cell)]
 
 
 def _listed(counts: Counter[str]) -> str:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.auto.columns import LABELS, Column, are_tags, as_number, is_number
+from regard.auto.columns import LABELS, RATINGS, Column, are_tags, as_number, is_number
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.documents import JSON_ENDINGS, of_documents
 from regard.auto.facts import picture_facts, series_facts, sound_facts
 from regard.auto.files import Files, files_in, role_of
-from regard.auto.label_column import with_labels
+from regard.auto.label_column import columns_of_labels, joined_cells, with_labels
 from regard.auto.tables import MANY, MOST, Table
 from regard.auto.told import Told
 from regard.data.columns import SYNONYMS
@@ -27,7 +27,6 @@ TWO_TEXTS = [(side, *SYNONYMS[side], f"#{number} string") for number, side in en
 UNDECIDED = "-"  # a label of which those who gave labels did not agree
 SAID_OF_BOTH = ("label", "gold_label", "quality", "class", "is_duplicate", "entailment", "relation", "y")
 LIKENESS = ("score", "similarity", "relatedness", "relatedness_score")
-RATINGS = ("stars", "rating", "ratings", "score", "overall", "grade")
 UNLIKE = 2.0  # times as long: a title and what stands under it
 FEWEST = 4  # rows: two classes, for training and for validation
 NEAR = 0.9  # mean step between neighbors, in deviations; rows in any order have 1.13
@@ -63,6 +62,15 @@ def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
         return _two_texts(table, *both, data)
     if not told.data and not told.said and (of_both := _number_of_both(named)):
         raise CallError(f"{table.path}: {of_both}")
+    if texts and not told.said - {"label"} and (joined := columns_of_labels(table, told)):
+        text = max(texts, key=lambda column: sum(map(len, table.cells(column))))
+        inputs, targets, data = (
+            table.cells(text),
+            joined_cells(table, joined),
+            data | {"text": text.key, "label": joined},
+        )
+        beliefs = [_described(table), f"text is {_called(text)}, a label is a column of 0 and 1: {joined}"]
+        return Detected(("text", "label"), data, table.count, inputs, targets, beliefs, first_three(inputs, targets))
     for tags in (*texts[1:], *labels) if texts else ():
         if told.said == {"tags"} or are_tags(table.cells(texts[0]), table.cells(tags)):
             return _columns(table, ("text", "tags"), texts[0], tags, data, ("words", "tags"))

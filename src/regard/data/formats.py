@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data.columns import SAMPLE, find_columns
+from regard.data.joined_columns import with_joined, with_joined_records
 from regard.data.json_rows import json_rows
 from regard.data.pairs import Bad, Columns, excerpt
 from regard.files.lines import LONGEST_LINE, Line, read_lines
@@ -221,6 +222,7 @@ def _kind_of(cells: Sequence[str]) -> str:
 
 def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[Cells | Bad]:
     """Of rows as files have them. The first good one says how many columns there are."""
+    rows = with_joined(rows, columns)
     ahead = list(islice(rows, SAMPLE))
     good = [row.fields for row in ahead if not row.line.problem and any(field.strip() for field in row.fields)]
     places, header = find_columns(str(path), good, columns) if good else ([], False)
@@ -250,7 +252,7 @@ def record_cells(
     file: str, records: Iterable[tuple[int, dict[str, Any] | Bad]], columns: Columns
 ) -> Iterator[Cells | Bad]:
     """Of JSON objects or rows of a data set. A dot in a name goes into objects: translation.en."""
-    rest = iter(records)
+    rest = with_joined_records(iter(records), columns)
     ahead = list(islice(rest, SAMPLE))
     flat = [flat_record(record) for _, record in ahead if not isinstance(record, Bad)]
     names = _names(file, flat, columns) if flat else ()

@@ -39,7 +39,9 @@ class LabelSettings(FilesSettings):
 
     counted: ClassVar[str]  # the word for one example
     label: Column | None = Field(
-        None, description="column of the label: a name, or a number from 0; by default 'label', or the second column"
+        None,
+        description="column of the label: a name, or a number from 0; by default 'label', or the second column; "
+        "toxic+obscene: several columns of 0 and 1",
     )
     separator: str | None = Field(
         None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
