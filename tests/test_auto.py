@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 import tarfile
+import time
 import wave
 import zipfile
 from collections.abc import Callable
@@ -246,6 +248,100 @@ def _key(input: Any, one: Any) -> str:
 def test_every_kind_of_data_is_tried_above() -> None:
     assert {*MADE.values()} == {*FROM_DATA}
     assert {job for job, _ in FROM_DATA.values()} <= {*JOBS}
+
+
+# ------------------------------------------------------------------------------------------------------- the time limit
+def _linked(folder: Path, number: int, place: Path) -> None:
+    """The media files of a folder under new names; what lies beside them under the same."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.name != "list.csv":
+            to = place / file.relative_to(folder).with_name(f"{number}-{file.name}")
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.hardlink_to(file)
+
+
+def _larger(make: Callable[[Path], Path], folder: Path, times: int) -> Path:
+    """The data of a maker, so many times as much."""
+    data = make(folder / "small")
+    large = folder / "large" / data.name
+    (large.parent if data.is_file() else large).mkdir(parents=True)
+    if make is shops:
+        lines = [f"s{n},{date(1950, 1, 1) + timedelta(day)},{day % 7 + n}" for n in range(3) for day in range(20_000)]
+        return _written(large, "shop,date,sold\n" + "\n".join(lines))
+    if make is questions:
+        whole = json.loads(data.read_text(encoding="utf-8"))
+        return _written(large, json.dumps(whole | {"data": whole["data"] * times}))
+    if make is series_with_labels:
+        header, *lines = data.read_text(encoding="utf-8").splitlines()
+        return _written(large, "\n".join([header, *(f"{n}{line}" for n in range(times) for line in lines)]))
+    if data.is_file() or make is parallel_japanese:
+        for file in [data] if data.is_file() else data.iterdir():
+            text = file.read_text(encoding="utf-8")
+            header, body = text.split("\n", 1) if file.suffix == ".csv" else ("", text)
+            body = body.strip("\n") + ("\n\n" if make is words_with_tags else "\n")
+            if make in (pairs_with_semicolons, parallel_japanese):  # targets that repeat would be labels
+                whole = "".join(re.sub(r"\d+", lambda found, n=n: f"{n}{found[0]}", body) for n in range(1, times + 1))
+            else:
+                whole = body * times
+            _written(large if data.is_file() else large / file.name, (header and header + "\n") + whole)
+        return large
+    for number in range(times):
+        _linked(data, number, large)
+    if (listed := data / "list.csv").exists():
+        header, *lines = listed.read_text(encoding="utf-8").splitlines()
+        _written(large / "list.csv", "\n".join([header, *(f"{n}-{line}" for n in range(times) for line in lines)]))
+    return large
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_the_time_limit_holds_for_data_too_large_for_it(
+    make: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each kind: a part of the data is used, the end names it and the limit that uses all, and time is kept."""
+    monkeypatch.setattr("regard.auto.plan.SMALLEST", 200)  # examples of a sample
+    monkeypatch.setattr("regard.auto.plan.LARGEST", 200)
+    monkeypatch.setattr("regard.auto.plan.PREPARING", 0.005)  # so that little data takes too long
+    monkeypatch.setattr("regard.data.prepare.PATIENCE", 0.0)  # seconds until progress is reported
+    (tmp_path / "small").mkdir()
+    data = _larger(make, tmp_path, 200 if make is plain_text else 20)
+    began = time.process_time()  # other programs may have the processor for any time
+    run = api.train(data, output=tmp_path / "run", time_limit=3, training={"looks": 0})
+    assert time.process_time() - began < 3 + 10  # Python may still be loading modules
+    progress = capsys.readouterr().err
+    if make in (pairs_with_semicolons, labeled_without_header):
+        assert re.search(r"choosing a part of .*: [\d,]+ of about [\d,]+ in \d+ s, about \d+ s left", progress)
+    recipe = (run.folder / RECIPE).read_text(encoding="utf-8")
+    assert "would use all" in recipe
+    assert "data-part" in recipe
+    assert f"chosen from all of {data}" in " ".join(recipe.replace("#", " ").split())
+    assert run.summary()["step"] >= 1
+    assert run.summary()["test"]["words"].startswith("test ")
+
+
+def _many_pairs(folder: Path) -> Path:
+    words = [f"{a}{b}{c}" for a in "bdfgklm" for b in "aeiou" for c in ["", "n", "rst", "lom", "tik"]]
+    chance = np.random.default_rng(0)
+    rows = [" ".join(words[at] for at in row) for row in chance.integers(0, len(words), (100_000, 20))]
+    return _written(folder / "pairs.tsv", "".join(f"{row}\t{row[::-1]}\n" for row in rows))
+
+
+def _many_steps(folder: Path) -> Path:
+    values = np.random.default_rng(0).normal(size=(100_000, 7)).cumsum(0)
+    lines = (",".join(f"{value:.3f}" for value in row) for row in values)
+    return _written(folder / "steps.csv", "a,b,c,d,e,f,g\n" + "\n".join(lines))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [_many_pairs, _many_steps], ids=lambda make: make.__name__)
+def test_a_limit_of_seconds_holds_for_100_000_examples(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    """All of the pairs took 47 seconds, and all of the steps 40, with any limit."""
+    data = make(tmp_path)
+    began = time.process_time()  # other programs may have the processor for any time
+    run = api.train(data, output=tmp_path / "run", time_limit=6)
+    assert time.process_time() - began < 6 + 10
+    assert "would use all" in (run.folder / RECIPE).read_text(encoding="utf-8")
+    assert run.summary()["step"] >= 1
 
 
 # ------------------------------------------------------------------------------------------------------------ decisions
