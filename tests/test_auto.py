@@ -1136,7 +1136,7 @@ def test_several_columns_of_zeros_and_ones_are_all_labels(form: str, tmp_path: P
     file = _columns_of_labels(tmp_path, lines=form == "jsonl")
     data: Any = str(file)
     if form == "frame":
-        data = pytest.importorskip("pandas").read_csv(file)
+        data = pytest.importorskip("pandas", reason="needs pandas: pip install pandas").read_csv(file)
     said: list[str] = []
     small = {"training.max_steps": 2, "data.test_share": 0.25, "model.width": 8}
     recipe = begin(data, tmp_path / "run", seconds=3, overrides=small, tell=said.append)
