@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from regard.auto.detect import detect
 from regard.errors import CallError
@@ -263,9 +264,27 @@ def test_pickles_are_refused_and_never_opened(tmp_path: Path) -> None:
     folder.mkdir()
     for name in ("data_batch_1", "test_batch", "batches.meta"):
         (folder / name).write_bytes(pickle.dumps({"data": bytes(range(256)) * 40}, 2))
-    for data in (folder, folder / "data_batch_1"):
+    torch.save({"x": torch.zeros(3)}, tmp_path / "data.pt")
+    for data in (folder, folder / "data_batch_1", tmp_path / "data.pt"):
         with pytest.raises(CallError, match="is a pickle of Python, which can run code"):
             detected(data, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "said"),
+    [
+        ("train.h5", b"\x89HDF\r\n\x1a\n", "is HDF5"),
+        ("train_32x32.mat", b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "is a file of MATLAB"),
+        ("train.feather", b"ARROW1\0\0", "save it as Parquet"),
+        ("reviews.sqlite", b"SQLite format 3\0", "is a database of SQLite"),
+    ],
+)
+def test_files_of_other_programs_are_refused_with_what_to_do(
+    name: str, start: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(start + bytes(range(256)) * 20)
+    with pytest.raises(CallError, match=said):
+        detected(tmp_path / name, tmp_path)
 
 
 @pytest.mark.parametrize(

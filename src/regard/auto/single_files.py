@@ -30,12 +30,17 @@ PICKLE = (
     "is a pickle of Python, which can run code when it is opened, and is not read: open it with the program that it is "
     "of, and save arrays (numpy.savez) or a table; data sets such as CIFAR have a binary version, too"
 )
+_ARRAYS = "save its arrays with numpy.savez, or a table as .csv"
 #: First bytes of files that are no text, and what to do with them; any other with a zero byte is none, either.
 _BINARY = {
     b"PK\x03\x04": f"is a workbook or a document of an office program, or a .zip; {_TEXT}",
     b"\xd0\xcf\x11\xe0": f"is a workbook or a document of an office program; {_TEXT}",
     b"%PDF": f"is a PDF; {_TEXT}",
     b"\x7fELF": "is a program",
+    b"\x89HDF": f"is HDF5 (.h5, MATLAB 7.3); {_ARRAYS}",
+    b"MATLAB": f"is a file of MATLAB; {_ARRAYS}",
+    b"ARROW1": "is an Arrow or Feather file; save it as Parquet: pandas.read_feather(FILE).to_parquet(NEW)",
+    b"SQLite": "is a database of SQLite; save one of its tables as .csv",
 }
 _MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which `read_lines` tells of
 
@@ -67,7 +72,7 @@ def start_of(path: Path) -> bytes:
 
 def _require_text(path: Path) -> None:
     start = start_of(path)
-    if is_pickle(start):
+    if is_pickle(start) or (start.startswith(b"PK") and b"/data.pkl" in start):  # torch.save writes a .zip
         raise CallError(f"{path}: {PICKLE}")
     for first, told in _BINARY.items():
         if start.startswith(first):
