@@ -475,6 +475,15 @@ def test_counts_are_those_of_the_whole_file(kind: str, count: int, examples: int
     assert any(said in belief for belief in found.beliefs), found.beliefs
 
 
+def test_counts_of_a_folder_are_those_of_all_its_files(tmp_path: Path) -> None:
+    for n in range(4200):
+        (tmp_path / "ab"[n % 3 > 0]).mkdir(exist_ok=True)
+        _written(tmp_path / "ab"[n % 3 > 0] / f"{n}.txt", f"text {n}")
+    found = detect(str(tmp_path))
+    assert found.count == 4200
+    assert "2 classes in 4,200 examples: b (2,800), a (1,400)" in found.beliefs
+
+
 def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None:
     found = detect(str(shops(tmp_path)))
     planned = plan(found, 5, overrides=["data.horizon=3", "model.width=8"])
@@ -1226,6 +1235,11 @@ def test_doubled_names_of_columns_are_refused(tmp_path: Path) -> None:
         detect(str(_written(tmp_path / "a.csv", f"text,label,text\n{rows}")))
     with pytest.raises(CallError, match="2 columns named 'text'"):
         api.check("languages", {"data.train": str(tmp_path / "a.csv")})
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    cells = pyarrow.array(["a", "b"] * 9)
+    parquet.write_table(pyarrow.Table.from_arrays([cells] * 3, ["text", "label", "text"]), tmp_path / "a.parquet")
+    with pytest.raises(CallError, match="2 columns named 'text'"):
+        detect(str(tmp_path / "a.parquet"))
 
 
 def test_tables_train_test_and_predict_row_by_row(tmp_path: Path) -> None:

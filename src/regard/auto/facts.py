@@ -71,9 +71,10 @@ class SeriesFacts:
     longest: int = 0
 
     def described(self) -> str:
-        many = f"{self.series} series" if self.series > 1 else "one series"
         season = f", with a season of {self.season} steps" if self.season > 1 else ""
-        return f"{many} of {self.steps:,} steps or more{season}"
+        if self.series == 1:
+            return f"one series of {self.steps:,} steps{season}"
+        return f"{self.series:,} series of {self.steps:,} steps or more{season}"
 
 
 def series_facts(table: Table, time: Column | None, id: Column | None) -> SeriesFacts:

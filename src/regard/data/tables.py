@@ -126,6 +126,10 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
             table = parquet.ParquetFile(file, pre_buffer=False)
         except broken as problem:
             raise RegardError(f"{path}: is not a complete Parquet file ({problem})") from None
+        names = table.schema_arrow.names
+        if doubled := [name for name in names if names.count(name) > 1]:
+            said = f"has {names.count(doubled[0])} columns named {doubled[0]!r}: rename or remove one of them"
+            raise CallError(f"{path}: {said}")
         try:
             for batch in table.iter_batches(batch_size=4096):
                 for record in batch.to_pylist():
