@@ -13,7 +13,7 @@ from regard import api
 from regard.auto.archives import unpacked
 from regard.auto.begin import begin
 from regard.auto.several_labels import find_separator
-from test_public_formats import Case, check_case, compressed, files, lines, review
+from test_public_formats import Case, check_case, compressed, detected, files, lines, review
 from test_public_formats_media import PICTURES, SERIES
 
 
@@ -252,6 +252,12 @@ def test_a_model_trained_on_them_is_scored_on_further_files_as_they_are_download
     run = api.train(begin(data, tmp_path / "run", seconds=20, overrides=small), output=tmp_path / "run")
     test = data / "mnist_test.csv" if (data / "mnist_test.csv").exists() else data
     assert run.evaluate(test=str(test)).values
+
+
+def test_a_table_without_a_part_in_its_name_is_reported_as_unused(tmp_path: Path) -> None:
+    found = detected(files("d/train_5500.label", _TREC, "d/TREC_10.label", _TREC, give="d")(tmp_path), tmp_path)
+    assert found.data["train"].endswith("train_5500.tsv")
+    assert any("TREC_10.tsv is not used; to use it: data.valid=... or data.test=..." in one for one in found.beliefs)
 
 
 def test_a_long_document_in_a_cell_takes_little_memory() -> None:

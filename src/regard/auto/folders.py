@@ -10,7 +10,7 @@ from typing import Any, Literal
 from regard.auto.columns import PICTURES, RECORDINGS
 from regard.auto.detected import Detected, class_counts, first_three, picture_sizes, sound_lengths
 from regard.auto.facts import picture_facts, series_facts, sound_facts
-from regard.auto.files import Files, files_in, parallel_files, parts_of, role_of
+from regard.auto.files import TABLES, Files, files_in, parallel_files, parts_of, role_of
 from regard.auto.listed import LOOKED_AT, of_table
 from regard.auto.single_files import (
     PICKLE,
@@ -57,7 +57,7 @@ def of_folder(place: Path, told: Told) -> Detected:
         said += [f"{others[role].name} does not say what is to be found, and is not used" for role in blind]
         data = found.data | {role: _place_of(path) for role, path in others.items() if role not in blind}
         found = replace(found, data=data, beliefs=[*said, *found.beliefs])
-        return _with_unused(found, [path.name for path in parts.unused])
+        return _with_unused(found, [path.name for path in (*parts.unused, *(() if others else _alike(train, found)))])
     files = files_in(place)
     if arrays := next((one for one in _folders_of(files) if is_arrays(one)), None):
         return of_arrays(arrays)
@@ -95,6 +95,14 @@ def _place_of(part: Path) -> str:
     """What settings call a part: of a saved data set, its files."""
     saved = saved_files(part) if (part / "state.json").is_file() else []
     return str(pattern_of(saved) if saved else part)
+
+
+def _alike(train: Path, found: Detected) -> list[Path]:
+    """Tables beside that of training which say the same, and no part in their names: TREC_10.tsv."""
+    if not train.is_file() or found.kinds[0] == "nothing" or ending(train) not in TABLES:
+        return []
+    beside = (path for path in sorted(train.parent.iterdir()) if path.is_file() and ending(path) == ending(train))
+    return [path for path in beside if role_of(path.name) is None and _says(path, train, found)][:_MOST_CHOICES]
 
 
 def _with_unused(found: Detected, names: Sequence[str]) -> Detected:
