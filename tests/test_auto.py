@@ -26,7 +26,8 @@ from regard.auto.detect import detect
 from regard.auto.facts import SeriesFacts
 from regard.auto.files import role_of
 from regard.auto.given import as_path, white_of
-from regard.auto.plan import plan
+from regard.auto.measure import Measured
+from regard.auto.plan import of_size, plan
 from regard.auto.reshaped import reshaped
 from regard.auto.rewritten import rewritten
 from regard.auto.told import Told
@@ -39,7 +40,7 @@ from regard.inputs.text import defaults as texts
 from regard.jobs import FROM_DATA, JOBS
 from regard.outputs.labels import defaults as labels
 from regard.outputs.text import defaults as writing
-from regard.settings.decisions import Sample
+from regard.settings.decisions import Sample, Size
 
 
 # --------------------------------------------------------------------------------------------------- data of all kinds
@@ -1397,3 +1398,28 @@ def test_a_batch_holds_the_longest_series(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,label,value\n" + rows)
     (facts,) = detect(str(tmp_path / "rows.csv")).inputs
     assert (facts.steps, facts.longest) == (9, 5000)
+
+
+@pytest.mark.parametrize(
+    ("own", "requested", "epochs", "steps"),
+    [
+        ({}, {}, 500, 2000),  # 2,000 steps at least, if there is time
+        ({"max_epochs": 5}, {}, 5, 20),  # a pretrained model needs few passes, and then less warmup
+        ({"max_epochs": 5}, {"training.max_epochs": 2}, 2, 8),
+        ({}, {"training.max_steps": 3}, 500, 3),
+    ],
+)
+def test_the_schedule_is_that_of_the_steps_that_will_be_made(
+    own: dict[str, Any], requested: dict[str, Any], epochs: int, steps: int
+) -> None:
+    size = Size("any", {"width": 8}, 6.0, 0, own)
+    found = {one.key: one for one in of_size(size, set(), Measured(0.01, 4), 600.0, requested)}
+    if not own:
+        assert found["training.max_epochs"].value == epochs
+        assert f"about {steps:,} steps" in found["training.max_epochs"].why
+    warmup, every = found["training.warmup"], found["training.validate_every"]
+    assert warmup.value == {2000: 100, 20: 10, 8: 4, 3: 1}[steps]
+    assert warmup.why == {2000: "a twentieth of the steps", 20: "10 at the least"}.get(
+        steps, f"half of about {steps} steps"
+    )
+    assert every.why == f"about {max(1, steps // every.value)} validation{'s' if steps >= 20 else ''}"

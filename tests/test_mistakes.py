@@ -291,6 +291,15 @@ def test_a_word_that_is_no_text_is_not_taken_for_one(mistake: Mistake, trained: 
     assert done.stdout == ""
 
 
+def test_the_reasons_in_a_recipe_are_true(trained: Path) -> None:
+    lines = (trained / "runs/pairs/recipe.yaml").read_text(encoding="utf-8").splitlines()
+    reasons = {line.split(":")[0].strip(): line.partition("#")[2] for line in lines}
+    assert "of the 2 seconds as requested" in reasons["time_limit"]
+    assert "as you said" in reasons["max_steps"]
+    assert "half of about 2 steps" in reasons["warmup"]
+    assert "about 2 steps are expected" in reasons["max_epochs"]
+
+
 def test_data_may_stand_where_a_recipe_may(trained: Path) -> None:
     before = files_in(trained)
     found = regard("check", "pairs.tsv", "--json", cwd=trained)

@@ -88,7 +88,9 @@ def plan(
         if len(tried) > 1 and tried[-1] not in draft.sizes and size is not tried[-1]:  # the pretrained one is too slow
             size, measured = work.largest(draft, _ready(draft.sizes, None, tell))
         training = work.training(measured)
-    decisions = [*draft.decisions, *_of_size(size, {one.key for one in draft.decisions}, measured, training)]
+    settled = flat_record(config.override({}, overrides))
+    keys = {one.key for one in draft.decisions}
+    decisions = [*draft.decisions, *of_size(size, keys, measured, training, settled)]
     tree = config.override({"job": draft.job, **_tree(decisions)}, overrides)
     data = config.build(tree, origin="the recipe for this data").data
     decisions += _fewer_held_out(data, draft.found.count, measured, training, deadline.scoring)
@@ -101,7 +103,7 @@ def plan(
     tree = _typed(tree, config.as_tree(recipe))
     reasons = {decision.key: decision.why for decision in decisions}
     reasons |= {"data.train": reason} if reason else {}
-    reasons |= dict.fromkeys(flat_record(config.override({}, overrides)), "as you said")
+    reasons |= dict.fromkeys(settled, "as you said")
     end = min(training, measured.seconds(recipe.training.max_epochs or math.inf) / SPENT)
     if end < 0.9 * training and recipe.training.max_steps is None:
         tell(f"training ends after about {plain_time(round(end))} by max_epochs={recipe.training.max_epochs}")
@@ -307,9 +309,30 @@ def _with(base: dict[str, Any], size: Size, overrides: Any) -> dict[str, Any]:
     return config.override(config.override(base, {"model": size.settings} | own), overrides)
 
 
-def _of_size(size: Size, keys: set[str], measured: Measured, seconds: float) -> list[Decision]:
-    most = max(1, round(MOST_PASSES * size.passes), UPDATES // measured.steps)
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"
+
+
+def _warmup(steps: int) -> Decision:
+    """A twentieth of the steps, but 10 to 400; of very few steps, half of them."""
+    share = steps // 20
+    if steps < 20:
+        return Decision("training.warmup", max(1, steps // 2), f"half of about {_counted(steps, 'step')}")
+    why = "a twentieth of the steps" if 10 <= share <= 400 else "10 at the least" if share < 10 else "400 at the most"
+    return Decision("training.warmup", max(10, min(400, share)), why)
+
+
+def of_size(
+    size: Size, keys: set[str], measured: Measured, seconds: float, settled: Mapping[str, Any]
+) -> list[Decision]:
+    """Decide on the settings of a model of this size, and on those that depend on how many steps it will make.
+
+    `settled`: settings that the user gave.
+    """
+    own = settled.get("training.max_epochs") or size.training.get("max_epochs")
+    most = int(own) if own is not None else max(1, round(MOST_PASSES * size.passes), UPDATES // measured.steps)
     steps = round(min(measured.passes(seconds), most) * measured.steps)
+    steps = max(1, min(steps, int(settled.get("training.max_steps") or steps)))
     why = (
         f"the largest of those tried that makes {size.passes:g} passes in time: {measured.step:.3f} seconds a step on "
         f"this machine with {torch.get_num_threads()} threads"
@@ -318,12 +341,13 @@ def _of_size(size: Size, keys: set[str], measured: Measured, seconds: float) -> 
     decisions.append(
         Decision("training.max_epochs", most, f"more would wear the data out; about {steps:,} steps are expected")
     )
-    decisions.append(Decision("training.warmup", max(10, min(400, steps // 20)), "a twentieth of the steps"))
+    decisions.append(_warmup(steps))
     if (window := steps // AVERAGED) > 1:
         why = f"the last {window} steps or so: steadier than the weights of any one step"
         decisions.append(Decision("training.average", round(min(0.999, 1 - 1 / window), 3), why))
     every = max(10, steps // VALIDATIONS)
-    decisions.append(Decision("training.validate_every", every, f"about {VALIDATIONS} validations"))
+    validations = _counted(max(1, steps // every), "validation")
+    decisions.append(Decision("training.validate_every", every, f"about {validations}"))
     decisions += [Decision(f"training.{key}", value, f"usual for {size.name}") for key, value in size.training.items()]
     if "training.learning_rate" not in keys and "learning_rate" not in size.training:
         decisions.append(
