@@ -159,6 +159,7 @@ BAD_DATA = [
     Mistake("train stars.csv -o deep/er/run", ("(regression)",)),
     Mistake("check stars.csv", ("(regression)",)),
     Mistake("cost empty.tsv", ("is empty",)),
+    Mistake("compare many/pairs.tsv --vary model.widht=8,16 -o a/b", ("model.widht: unknown key",)),
     Mistake("compare features.csv --vary model.width=8,16", ("tables of features",)),
 ]
 

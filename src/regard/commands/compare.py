@@ -27,6 +27,7 @@ from regard.report.page import Section, page, table, words
 from regard.report.run import COLORS, curves
 from regard.report.run_files import RunFiles
 from regard.settings.recipe import Recipe, Variant
+from regard.train_request import run_begun
 
 COSTS = ("parameters", "steps", "seconds", "memory MB")
 WITH_IT = ("exact_match", "aer")  # what a terminal shows beside the first score
@@ -114,18 +115,10 @@ def grid(vary: tuple[str, ...]) -> list[Variant]:
 
 def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path) -> Comparison:
     """Read every variant first, so that a mistake in the last one is found before the first is trained."""
-    try:
-        if is_data(recipe):
-            if not vary:
-                raise CallError(f"say what to compare on {recipe}: --vary model.width=64,128")
-            recipe = str(begin(recipe, output / "recipe", overrides=overrides, tell=_report))
-        read = _read(recipe, overrides, vary)
-    except CallError as error:
-        if not (lists := [text for text in overrides if "," in text]):
-            raise
-        raise CallError(f"{error}\nto compare values: {' '.join(f'--vary {text}' for text in lists)}") from None
-    for _, settings in read:
-        require_test_data(settings)
+    with run_begun(output / "recipe"):  # a comparison that is refused leaves nothing
+        recipe, read = _variants(recipe, overrides, vary, output)
+        for _, settings in read:
+            require_test_data(settings)
     seen: list[Any] = []  # data that was looked over
     rows = []
     for variant, settings in read:
@@ -134,6 +127,22 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
     comparison = Comparison(recipe, rows, output / "compare.html", shared_by([settings for _, settings in read]))
     atomic.write_text(comparison.page, _page(comparison))
     return comparison
+
+
+def _variants(
+    recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path
+) -> tuple[str, list[tuple[Variant, Recipe]]]:
+    """Return the recipe, which is made first for data, and what it is in each variant."""
+    try:
+        if is_data(recipe):
+            if not vary:
+                raise CallError(f"say what to compare on {recipe}: --vary model.width=64,128")
+            recipe = str(begin(recipe, output / "recipe", overrides=overrides, tell=_report))
+        return recipe, _read(recipe, overrides, vary)
+    except CallError as error:
+        if not (lists := [text for text in overrides if "," in text]):
+            raise
+        raise CallError(f"{error}\nto compare values: {' '.join(f'--vary {text}' for text in lists)}") from None
 
 
 def _report(message: str) -> None:
