@@ -19,10 +19,10 @@ from regard.inputs.series.windows import Windows
 
 
 class WindowInput(WindowReader, SeriesInput):
-    """Its examples are windows, which know what there is to be said as well: whoever says it asks for `windows`."""
+    """Its examples are windows, which know what there is to be said as well: whoever says it asks for `prepared_windows`."""
 
     # ------------------------------------------------------------------------------------------------------- the files
-    def windows(self, *, strict: bool = True) -> dict[Role, Windows]:
+    def prepared_windows(self, *, strict: bool = True) -> dict[Role, Windows]:
         """Those of train, valid and test, and with them the parts that columns play, and their scales."""
         prepared = prepare_windows(self.data, strict=strict)
         self._fitted = prepared.fitted

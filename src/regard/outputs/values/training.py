@@ -36,7 +36,7 @@ class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
         self._baselines: Baselines | None = None
 
     def prepare(self, cache: Path, *, strict: bool = True) -> dict[Role, Windows]:
-        windows = self.input.windows(strict=strict)
+        windows = self.input.prepared_windows(strict=strict)
         if strict:
             scaler, season = self.input.fitted.scaler, self.input.season
             self._baselines = Baselines.fit(windows["train"], windows["valid"], scaler, season)
