@@ -19,7 +19,7 @@ from regard.inputs.series.windows import Windows
 
 
 class WindowInput(WindowReader, SeriesInput):
-    """Its examples are windows, which know what there is to be said as well: whoever says it asks for `prepared_windows`."""
+    """Windows of series come in; `prepared_windows` gives those of each part of the data."""
 
     # ------------------------------------------------------------------------------------------------------- the files
     def prepared_windows(self, *, strict: bool = True) -> dict[Role, Windows]:
