@@ -1,4 +1,4 @@
-"""Where a model looked: one record, many pictures of it, and figures that say whether to believe it.
+"""Attention records of a model, pictures of them, and figures on their faithfulness.
 
 from regard import look
 
@@ -50,8 +50,7 @@ __all__ = [
     "widget",
 ]
 
-#: What draws is loaded with its first use: a model that predicts looks at nothing, and need not wait for it. Pictures
-#: need no torch, so what watches a model is loaded with the first that is watched.
+#: Loaded at first use: prediction needs no drawing code, and drawing needs no torch (`watching` does).
 _LATER = {"heat_map": "svg", "load": "files", "matrix": "terminal", "watching": "watch"} | dict.fromkeys(
     ("save", "show", "widget"), "render"
 )

@@ -1,8 +1,7 @@
-"""How a case is asked: what the model thinks of all steps of the output, or of some, and what its answers feel of
-vectors on the way to them.
+"""Scores of output steps, and gradients of these scores with respect to intermediate vectors.
 
-Each step of an output has a gradient of its own: a batch repeats the input, one row for each step t, and the sum of
-what is asked of row t at step t has all gradients at once, as what belongs to a row cannot feel the others.
+Each output step needs a separate gradient. The batch repeats the input, one row per step t. The gradient of the sum
+over t of row t's score at step t contains all of them, because rows of a batch are independent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,12 +21,12 @@ from regard.look.passes import rows_at_once
 
 
 class Added(NamedTuple):
-    """What the parts of an input add to each step of the output, with a sign.
+    """Signed contributions of the parts of an input to each output step.
 
     parts   T P
-    rest    T: what is of no part that could be left out, special tokens above all, and what a method loses on its way
-    about   how far to believe it, in a sentence
-    figures the same as numbers, for the card of a picture: where all that was shared out has arrived
+    rest    T: contributions of no maskable part (mostly special tokens), and the error of the method
+    about   one sentence on reliability
+    figures the same as numbers, for the card of a picture
     """
 
     parts: Float[np.ndarray, "T P"]
@@ -38,7 +37,7 @@ class Added(NamedTuple):
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Dropout off, and then as it was."""
+    """Switch the model to evaluation mode, and restore its mode afterwards."""
     training = model.training
     model.eval()
     try:
@@ -48,13 +47,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def step_scores(case: Case) -> tuple[float, ...]:
-    """What the model thinks of each step of the output."""
+    """Return the model's score of each output step."""
     with evaluating(case.model), torch.no_grad():
         return tuple(numbers(case.ask([WHOLE])[0]).tolist())
 
 
 def asked_at(case: Case) -> Callable[[Sequence[Parts], Sequence[int]], np.ndarray]:
-    """By the cheaper way, if the case has one; else by asking about all steps, once for sets that are equal."""
+    """Return a scorer of single steps: `case.ask_at` if available, else `case.ask`, once per distinct set."""
 
     def ask_at(without: Sequence[Parts], steps: Sequence[int]) -> np.ndarray:
         if case.ask_at is not None:
@@ -67,21 +66,21 @@ def asked_at(case: Case) -> Callable[[Sequence[Parts], Sequence[int]], np.ndarra
 
 
 def some_steps(case: Case) -> Sequence[Tensor]:
-    """All steps, so many at once as one pass may have rows."""
+    """Split all step numbers into groups that fit into one pass."""
     vectors = case.each * sum(map(len, case.axes.values()))
     return torch.arange(len(step_scores(case))).split(rows_at_once(vectors))
 
 
 def at_steps(case: Case, steps: Tensor) -> Tensor:
-    """Σ_t of what is asked at step t, each in a row of its own."""
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN's way back is for training only
+    """Return the sum of the scores of these steps, each computed in a separate row."""
+    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):  # cuDNN's backward pass needs training mode
         table = case.ask([WHOLE] * len(steps))
         return table[torch.arange(len(steps)), steps].sum()
 
 
 def require_vectors(case: Case, method: str) -> nn.Module:
     if case.vectors is None or case.gather is None or not case.parts:
-        raise CallError(f"{method} needs vectors that the model was given, and this input has none")
+        raise CallError(f"method {method} needs input vectors, and this kind of input has none")
     return case.vectors
 
 
@@ -89,7 +88,7 @@ def require_vectors(case: Case, method: str) -> nn.Module:
 def leaves(
     modules: Sequence[nn.Module], change: Callable[[Tensor], Tensor] = lambda x: x
 ) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """What these modules give on, call by call: as it was, and as it is given on instead, a leaf of the gradients."""
+    """Record the outputs of these modules: (original, replacement) per call. The replacement is a gradient leaf."""
     calls: list[tuple[Tensor, Tensor]] = []
 
     def give(module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
@@ -102,7 +101,7 @@ def leaves(
 
 
 def by_row(product: np.ndarray, case: Case, steps: int) -> Float[np.ndarray, " T"]:
-    """The sum of all that belongs to each row that was asked about."""
+    """Return the sum for each requested row."""
     rows = product.reshape(len(product), -1).sum(axis=1)
     return rows.reshape(steps, -1)[:, case.row if len(rows) == steps * case.each else 0]
 

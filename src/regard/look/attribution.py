@@ -1,16 +1,15 @@
-"""Where a model looked, by any of the methods: a `Case` becomes the tables of a record. The same for every job.
+"""Compute the tables of a record from a `Case`, by any method. The same for every job.
 
     raw              the weights, as the model computed them
-    rollout          followed back through all layers to the input                    methods/rollout.py
-    norm             times the length of what they bring                              methods/norms.py
-    gradient         times their gradient                                             methods/gradients.py
-    input-gradient   the gradient by the vectors of the input, times these            methods/gradients.py
-    integrated-gradients   the same, along the way from zeros to the input            methods/integrated.py
+    rollout          multiplied through all layers down to the input                  methods/rollout.py
+    norm             times the norm of the transformed values                         methods/norms.py
+    gradient         times their gradients                                            methods/gradients.py
+    input-gradient   gradient with respect to the input vectors, times these vectors  methods/gradients.py
+    integrated-gradients   the same, averaged along the path from zeros to the input  methods/integrated.py
     attnlrp          relevance, by a rule for each operation                          methods/attnlrp.py
-    leave-one-out    what is lost without each part of the input                      methods/erasure.py
+    leave-one-out    loss of score when each part of the input is masked              methods/erasure.py
 
-The output is forced through the model, so decoding is as it was without anybody looking, and weights are those that
-decoding had.
+The output is forced through the model, so recording does not change decoding and the weights are those of decoding.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +32,7 @@ from regard.look.whole_model import by_integrated_gradients, by_relevance, input
 
 
 def attentions(case: Case, method: str = "raw") -> tuple[Attention, ...]:
-    """The tables of a record, cross-attention first. Of a case with several sides, those of each that has any."""
+    """Return the tables of a record, cross-attention first. A case with several inputs gives the tables of each."""
     if method not in METHODS:
         raise CallError(f"method={method!r} is not known{nearest(method, METHODS)}")
     found: list[Attention] = []
@@ -62,14 +61,14 @@ def _by_method(case: Case, method: str) -> list[Attention]:
     }
     with evaluating(case.model):
         found = [turned(case, one) for one in ways[method]()]
-    shown = [one for one in found if one.rows == case.rows] or found  # a reader's rows are words, not its one step
+    shown = [one for one in found if one.rows == case.rows] or found  # rows of a reader are words, not output steps
     if method in SPEAKING_FOR and not any(one.weights.any() for one in shown):
         raise CallError(NOTHING_FOR.format(method=method))
     return found
 
 
 def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
-    """The name of a method, with what was done to its weights, and which rows have nothing to show by it."""
+    """Return the method name for captions, with gating and with the rows that have no weights."""
     speaking = method in SPEAKING_FOR
     gated = any(getattr(module, "role", None) == Role("gate") for module in case.model.modules())
     if gated and (method == "gradient" or method not in ABOUT_OUTPUT):
@@ -88,10 +87,10 @@ def method_shown(case: Case, method: str, found: Sequence[Attention]) -> str:
 def with_evidence(
     record: AttentionRecord, case: Case, scores: Sequence[float], layer: int | None, head: Head
 ) -> AttentionRecord:
-    """The record, also with comprehensiveness and sufficiency of its attention over the input. `scores`: what the model
-    thinks of each step of the case when it has all of the input.
+    """Return the record with comprehensiveness and sufficiency of its attention over the input.
 
-    Where that is not a table between the steps that are asked about and the parts of the input, there is none.
+    `scores` are the scores of the steps on the full input. The record is unchanged unless its table is output steps ×
+    input parts.
     """
     if "cross" not in record.kinds or not case.parts:
         return record
@@ -102,7 +101,7 @@ def with_evidence(
     with evaluating(case.model), torch.no_grad():
         weights = one.weights[0][:, list(case.parts)]
         figures = faithfulness(weights, np.array(scores), asked_at(case), matrix.title, both_ways=case.number)
-    if len(weights) == 1:  # one row has no other to be shuffled with
+    if len(weights) == 1:  # a single row cannot be shuffled
         figures = [replace(figure, shuffled=None) for figure in figures]
     return replace(record, evidence=(*record.evidence, *figures))
 
@@ -115,5 +114,5 @@ def placed(case: Case, tables: Sequence[Table]) -> list[Attention]:
 
 
 def turned(case: Case, one: Attention) -> Attention:
-    """The other way round, where the case wants it; twice is as it was."""
+    """Transpose the table if the case requires it."""
     return placing.turned(case, one) if case.turned else one

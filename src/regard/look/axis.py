@@ -1,7 +1,7 @@
-"""What stands beside a picture of attention: the tokens of one side, with their words and places in the text.
+"""The axes of an attention table: tokens with their words and their positions in the text.
 
-An axis can also be a grid (regions of an image, row by row) or a time axis (frames of sound, days of a series), and
-carry the image or the signal itself, which the overlay is laid upon. Pictures of sentences need none of these.
+An axis can also be a grid (regions of an image, row by row) or a time axis (frames of sound, days of a series). It can
+then contain the image or signal for the overlay. Sentences need none of these.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,9 +15,9 @@ from jaxtyping import Float, UInt8
 from regard.errors import CallError
 from regard.look.backdrop import image_array, signal_array
 
-Group = tuple[int, int]  # tokens start ≤ i < stop, which become one
+Group = tuple[int, int]  # tokens start ≤ i < stop that are merged into one
 
-#: What is taken for a special token where nothing but its name is known.
+#: Tokens that are treated as special if only their text is known.
 SPECIALS = frozenset(
     ("<pad>", "<s>", "</s>", "[PAD]", "[CLS]", "[SEP]", "[BOS]", "[EOS]", "<bos>", "<eos>", "<|endoftext|>")
 )
@@ -25,8 +25,13 @@ SPECIALS = frozenset(
 
 @dataclass(frozen=True)
 class Token:
-    """`text` as the reader knows it. `span`: its characters in the axis' text. `word`: which word it is a part of.
-    `unknown`: the model does not know it, and reads <unk> in its place."""
+    """A token of an axis.
+
+    text     as displayed
+    span     first character, and the one after the last, in the text of the axis
+    word     number of its word
+    unknown  not in the vocabulary: the model reads <unk> instead
+    """
 
     text: str
     span: tuple[int, int] | None = None
@@ -40,11 +45,11 @@ class Axis:
     tokens: tuple[Token, ...]
     text: str = ""
     grid: tuple[int, int] | None = None  # rows × columns of an image's regions: the tokens that lie `upon` it
-    times: tuple[float, ...] | None = None  # when each token begins (what it says of special tokens is not used)
-    until: float | None = None  # when the last token ends
+    times: tuple[float, ...] | None = None  # start of each token (ignored for special tokens)
+    until: float | None = None  # end of the last token
     unit: str = "s"  # of times
-    after: int = 0  # so many tokens at the end are of another input: the words of a question after the regions
-    # What the model was given: under the grid, or along the times. (Arrays have no one answer to ==.)
+    after: int = 0  # number of tokens at the end from another input: the words of a question after the regions
+    # Model input under the grid or along the times. (Not compared: `==` of arrays is elementwise.)
     image: UInt8[np.ndarray, "H W 3"] | None = field(default=None, compare=False)
     signal: Float[np.ndarray, "*F N"] | None = field(default=None, compare=False)
 
@@ -71,7 +76,7 @@ class Axis:
         return [token.text for token in self.tokens]
 
     def words(self) -> list[Group]:
-        """The tokens of each word, in order; a special token stays alone."""
+        """Return the token range of each word, in order; special tokens are separate."""
         if any(token.word is None and not token.special for token in self.tokens):
             raise CallError(
                 "it is not known which words these tokens belong to: "
@@ -80,38 +85,38 @@ class Axis:
         return self._groups(lambda place, token: ("special", place) if token.special else ("word", token.word))
 
     def characters(self) -> list[Group]:
-        """The bytes of each character, in order. Other tokens stay as they are."""
+        """Return the token range of each character, in order. Tokens other than bytes stay separate."""
         return self._groups(
             lambda place, token: ("place", place) if token.special or not token.span else ("start", token.span[0])
         )
 
     @property
     def edges(self) -> Float[np.ndarray, " T1"]:
-        """When each token that lies upon the signal begins and, last, when the last one ends."""
+        """Start times of the tokens of the signal, then the end time of the last one."""
         times = [self.times[place] for place in self.upon()] if self.times else []
         step = times[-1] - times[-2] if len(times) > 1 else 1.0
         return np.array([*times, times[-1] + step if self.until is None else self.until] if times else [])
 
     @property
     def dated(self) -> bool:
-        """Whether its tokens are called by dates or the like, and not by numbers of `unit`."""
+        """Whether token labels are dates or similar, not numbers in `unit`."""
         first = self.tokens[self.upon()[0]].text if self.times and self.upon() else "0"
         return not first.removesuffix(self.unit).strip().lstrip("-").replace(".", "", 1).isdecimal()
 
     def moment(self, number: float) -> str:
-        """A time with its unit: 1.07 s, but line 34."""
+        """Return a time with its unit: "1.07 s", but "line 34"."""
         return f"{self.unit} {number:.4g}" if len(self.unit) > 3 else f"{number:.4g} {self.unit}".strip()
 
     def count_words(self) -> int:
-        """How many words there are; 0 if it is not known which words the tokens belong to."""
+        """Return the number of words; 0 if tokens have no word numbers."""
         return 1 + max((token.word for token in self.tokens if token.word is not None), default=-1)
 
     def real(self) -> list[int]:
-        """The places of tokens that are not special."""
+        """Return the positions of tokens that are not special."""
         return [place for place, token in enumerate(self.tokens) if not token.special]
 
     def upon(self) -> list[int]:
-        """The places of what lies upon the image or along the signal: all that is real, but for what comes `after`."""
+        """Return the positions of tokens on the image or signal: not special, and before the last `after`."""
         return [place for place in self.real() if place < len(self.tokens) - self.after]
 
     def merged(self, groups: Sequence[Group]) -> "Axis":
@@ -123,7 +128,7 @@ class Axis:
 
     def taken(self, places: Sequence[int]) -> "Axis":
         times = None if self.times is None else tuple(self.times[place] for place in places)
-        whole = set(self.upon()) <= set(places)  # a part of a grid is none
+        whole = set(self.upon()) <= set(places)  # a part of a grid is not a grid
         parts = {"grid": self.grid, "image": self.image} if whole else {"grid": None, "image": None}
         after = sum(place >= len(self.tokens) - self.after for place in places)
         return replace(self, tokens=tuple(self.tokens[place] for place in places), times=times, after=after, **parts)
@@ -145,7 +150,7 @@ class Axis:
 
 
 def beside(first: Axis, second: Axis) -> Axis:
-    """Both, one after the other; what the first lies upon (an image, a signal) is that of both."""
+    """Concatenate two axes; the result keeps the image or signal of the first."""
     shift = len(first.text) + 1 if first.text else 0
     words = first.count_words()
     moved = (
@@ -173,13 +178,13 @@ def axis(
     unit: str = "s",
     signal: Any = None,
 ) -> Axis:
-    """An axis from plain labels; regions of an image and frames of a signal can do without.
+    """Make an axis from plain labels (optional for regions of an image and frames of a signal).
 
     words    for each label, which word it belongs to; None for special tokens
-    grid     rows × columns, where the labels that are not special are regions of an image, row by row
-    image    the image as the model saw it (Pillow, numpy or torch), of any size: the grid is laid over the whole of it
-    times    when each label begins, in `unit`; `until`: when the last one ends
-    signal   what runs along the times, from the first to `until`: a series, or a spectrogram (bands × steps)
+    grid     rows × columns of image regions, row by row; special labels are not counted
+    image    the input image (Pillow, numpy or torch), of any size: the grid covers all of it
+    times    start of each label, in `unit`; `until`: end of the last one
+    signal   a series or a spectrogram (bands × steps), from the first time to `until`
     """
     labels, specials = _named(labels, grid, times, unit), frozenset(specials)
     if any(not isinstance(label, str) for label in labels):
@@ -199,7 +204,7 @@ def axis(
 
 
 def whole(text: str) -> Axis:
-    """A text as one thing: a label, or what another vector was made of."""
+    """Return an axis with the whole text as one token, such as a label."""
     return Axis((Token(text, (0, len(text)), 0),), text)
 
 

@@ -1,7 +1,7 @@
-"""What lies under a picture of attention: the image that the model saw, or the sound or series that it heard.
+"""The image, sound or series under an attention overlay.
 
-Records stay small: an image is kept with at most 512 pixels a side, a signal with at most 2,000 steps of time. The
-overlay is about regions and frames, which are far coarser.
+Records stay small: images have at most 512 pixels a side, signals at most 2,000 time steps. Regions and frames of the
+overlay are much coarser.
 """
 
 import base64
@@ -17,7 +17,7 @@ MOST_PIXELS, MOST_STEPS = 512, 2000
 
 
 def image_array(image: Any) -> UInt8[np.ndarray, "H W 3"]:
-    """From Pillow, numpy or torch: rows × columns, with 1, 3 or 4 channels last or first; 0 to 255, or 0.0 to 1.0."""
+    """Convert from Pillow, numpy or torch: 1, 3 or 4 channels, last or first; 0 to 255, or 0.0 to 1.0."""
     array = np.asarray(image.detach().float().cpu() if hasattr(image, "detach") else image)
     if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3, 4):
         array = np.moveaxis(array, 0, 2)
@@ -37,14 +37,14 @@ def image_array(image: Any) -> UInt8[np.ndarray, "H W 3"]:
 
 
 def signal_array(signal: Any) -> Float[np.ndarray, "*F N"]:
-    """A series of N numbers, or a spectrogram of F bands (lowest first) × N steps."""
+    """Convert a series of N numbers, or a spectrogram of F bands (lowest first) × N steps."""
     array = np.asarray(signal.detach().float().cpu() if hasattr(signal, "detach") else signal, dtype=np.float32)
     if array.ndim not in (1, 2) or not array.size:
         raise CallError(f"a signal is a series, or a spectrogram of bands × steps, not of shape {array.shape}")
     if not np.isfinite(array).all():
         raise CallError("a signal must be finite: fill what is missing first")
     steps = array.shape[-1]
-    if steps > MOST_STEPS:  # a spectrogram keeps the mean of neighbors; a wave its peaks, which are what is seen of it
+    if steps > MOST_STEPS:  # mean of neighbors for a spectrogram; peaks for a wave, as only they are visible
         starts = np.arange(MOST_STEPS) * steps // MOST_STEPS
         if array.ndim == 2:
             array = np.add.reduceat(array, starts, axis=1) / np.diff(np.append(starts, steps))
@@ -55,7 +55,7 @@ def signal_array(signal: Any) -> Float[np.ndarray, "*F N"]:
 
 
 def to_png(image: UInt8[np.ndarray, "H W C"]) -> str:
-    """In base 64, as pages and JSON carry it."""
+    """Encode as PNG in base 64, for pages and JSON."""
     from PIL import Image  # comes with matplotlib
 
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The hypotheses of a search as a tree: beginnings that they share are drawn once, and where they part, it forks."""
+"""Hypotheses of a beam search as a tree of their shared prefixes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from regard.look.records import AttentionRecord
 
 @dataclass
 class Node:
-    """Tokens up to the next fork, their log-probability, and which hypotheses go through here (0 is the best)."""
+    """Tokens up to the next fork, their log-probability, and the hypotheses that contain them (0 is the best)."""
 
     tokens: list[str]
     log_probability: float
@@ -17,7 +17,7 @@ class Node:
 
 
 def beam_tree(record: AttentionRecord) -> list[Node]:
-    """The first nodes: one, if all hypotheses begin alike."""
+    """Return the root nodes: one if all hypotheses start with the same token."""
     hypotheses = [record, *record.beams]
     sequences = [
         list(zip(one.axes["target"].labels, one.scores or [0.0] * len(one.axes["target"]), strict=True))

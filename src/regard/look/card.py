@@ -1,15 +1,15 @@
-"""Whether to believe a picture: a few figures beside it, and what weights that know nothing would get.
+"""Reliability figures of an attention table, compared with uniform and shuffled weights.
 
-    entropy          H(a) = −Σ_i a_i log₂ a_i, the mean over rows, in bits: 0 looks at one token, log₂ K at all alike
-    on specials      mass on begin, end and padding: where a head looks that has nothing to look for
+    entropy          H(a) = −Σ_i a_i log₂ a_i, mean over rows, in bits: 0 for one token, log₂ K for uniform weights
+    on specials      mass on begin, end and padding: a frequent target of heads with nothing to look for
                      (Clark et al. 2019, section 3.2, arXiv:1906.04341)
-    alignment error  against gold word links (see `regard.metrics.alignment`), by the reading that serves best
+    alignment error  against gold word links (see `regard.metrics.alignment`), by the better of two readings
 
-Baselines: *uniform* weights are alike for all columns; *shuffled* are the picture's own rows in a wrong, seeded order:
-what is gained by looking at the right places at the wrong time. Rows are scaled to sum to one first.
+Baselines: *uniform* weights are equal for all columns; *shuffled* weights are the rows of the table in a wrong, seeded
+order: right columns for the wrong rows. Rows are scaled to sum to one first.
 
-Comprehensiveness and sufficiency need the model; see `regard.look.methods.erasure`. Attention that passes none of
-these may still be of use to the model, and says little to its reader (Jain and Wallace 2019, arXiv:1902.10186;
+Comprehensiveness and sufficiency need the model; see `regard.look.methods.erasure`. Attention that fails
+all of them may still be useful to the model, but is no explanation (Jain and Wallace 2019, arXiv:1902.10186;
 Wiegreffe and Pinter 2019, arXiv:1908.04626).
 """
 
@@ -28,19 +28,19 @@ COLUMNS = ("here", "uniform", "shuffled")
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the card. `better`: "low", "high", or "" where neither is."""
+    """One line of the card. `better` is "low", "high" or ""."""
 
     name: str
     value: float
     uniform: float | None = None
     shuffled: float | None = None
     better: str = ""
-    about: str = ""  # which weights it was measured on, if not those of the picture
+    about: str = ""  # the measured weights, if not those of the picture
     unit: str = ""
 
 
 def columns(figures: Sequence[Figure]) -> list[str]:
-    """The columns of a card that hold a number: with one row, there is no other to be shuffled with."""
+    """Return the non-empty columns of a card: a table with one row has no shuffled baseline."""
     return [name for name in COLUMNS if any(column(figure, name) is not None for figure in figures)]
 
 
@@ -49,7 +49,7 @@ def column(figure: Figure, name: str) -> float | None:
 
 
 def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:
-    """All figures for this table of the record, the model's own evidence included."""
+    """Return all figures of this table, including the evidence measured with the model."""
     weights = normalized(matrix.weights)
     shuffled = weights[wrong_order(len(weights))]
     flat = np.full_like(weights, 1 / weights.shape[1])
@@ -65,7 +65,7 @@ def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:
 
 
 def sentence(figures: Sequence[Figure]) -> str:
-    """What the figures say together, with their numbers."""
+    """Summarize the figures in one or two sentences."""
     found = {figure.name: figure for figure in figures}
     if (lost := found.get("comprehensiveness")) is not None:
         other, name = (lost.uniform, "chosen at random") if lost.shuffled is None else (lost.shuffled, "shuffled")
@@ -88,20 +88,20 @@ def sentence(figures: Sequence[Figure]) -> str:
 
 
 def entropy(weights: Float[np.ndarray, "*b Q K"]) -> float:
-    """Mean over rows, in bits. A row without any weight has none."""
+    """Return the mean entropy over rows, in bits. Rows of zeros count as 0."""
     safe = np.where(weights > 0, weights, 1.0)
     return float(-(safe * np.log2(safe)).sum(axis=-1).mean())
 
 
 def normalized(weights: Float[np.ndarray, "*b Q K"]) -> Float[np.ndarray, "*b Q K"]:
-    """Rows that sum to one; a row of zeros stays."""
+    """Scale rows to sum to one; rows of zeros stay."""
     weights = np.clip(np.asarray(weights, dtype=np.float64), 0, None)
     total = weights.sum(axis=-1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
 
 def wrong_order(rows: int) -> np.ndarray:
-    """A seeded order in which no row keeps its place (if there are two or more)."""
+    """Return a seeded order in which no row keeps its position (given two or more rows)."""
     order = np.random.default_rng(0).permutation(rows)
     turned = np.empty_like(order)
     turned[order] = np.roll(order, 1)  # one cycle through all rows
@@ -109,14 +109,14 @@ def wrong_order(rows: int) -> np.ndarray:
 
 
 def linked(matrix: Matrix) -> bool:
-    """Is this a table between words that gold could link?"""
+    """Whether gold word links apply to this table."""
     sides = (matrix.rows, matrix.columns)
     known = all(token.word is not None or token.special for side in sides for token in side.tokens)
     return matrix.kind == "cross" and known and all(side.real() for side in sides)
 
 
 def alignment_error(matrix: Matrix, weights: np.ndarray, gold: Gold) -> float:
-    """Of the better of two readings (argmax; and completed, so that no source word is left alone)."""
+    """Return the lower error of two readings: argmax, and argmax completed so that each source word has a link."""
     rows, columns = matrix.rows.real(), matrix.columns.real()
     table = weights[np.ix_(rows, columns)]
     return min(
@@ -126,12 +126,12 @@ def alignment_error(matrix: Matrix, weights: np.ndarray, gold: Gold) -> float:
 
 
 def _uniform_error(matrix: Matrix, gold: Gold) -> float:
-    """Expected, with one random link a target word: each gold link is found with probability 1 / source words."""
+    """Return the expected error of one random link per target word: it is right with probability 1 / source words."""
     targets, sources = (len({t.word for t in axis.tokens if not t.special}) for axis in (matrix.rows, matrix.columns))
     return score_of_counts(len(gold.sure) / sources, len(gold.possible) / sources, targets, len(gold.sure)).aer
 
 
 def _words(links: set[Link], matrix: Matrix, rows: list[int], columns: list[int]) -> set[Link]:
-    """Links between tokens → between words."""
+    """Convert links between tokens to links between words."""
     pairs = ((matrix.columns.tokens[columns[s]].word, matrix.rows.tokens[rows[t]].word) for s, t in links)
     return {(source, target) for source, target in pairs if source is not None and target is not None}
