@@ -254,7 +254,7 @@ def test_on_the_command_line(run, tmp_path):
     test, page = f"data.test={tmp_path / 'bad.tsv'}", tmp_path / "scores.html"
     scores = json.loads(call("evaluate", run.folder, test, "--json", "-o", page).stdout)
     assert (scores["accuracy"], scores["examples"]) == (50, 2)
-    assert "1 examples have a label that training did not" in scores["unknown labels"]
+    assert "1 examples have a label that is not in the training data" in scores["unknown labels"]
     assert all(words in page.read_text() for words in ("Confusion", "Calibration", "by class", "<svg"))
     assert isinstance(call("evaluate", run.folder, "-o", tmp_path / "scores.png").exception, CallError)
 

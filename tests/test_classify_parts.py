@@ -173,7 +173,7 @@ def test_the_check_finds_what_is_wrong_with_labels(tmp_path):
 
     assert found("warning", "train", "1 text has no label", [43])  # left out, though one of 43 is more than 1%
     assert found("warning", "test", "training has too", [1])
-    assert found("warning", "test", "a label that training does not have: 'z' (1)", [2])
+    assert found("warning", "test", "a label that is not in the training data: 'z' (1)", [2])
     assert found("warning", "train", "with another label", [41])
     assert found("warning", "train", "fewer than 10 texts: 'c' (1)", [])
     assert found("note", "train", "'c' has 1", [])
@@ -184,7 +184,7 @@ def test_the_check_finds_what_is_wrong_with_labels(tmp_path):
 def test_one_class_cannot_be_learned(tmp_path):
     (tmp_path / "train.tsv").write_text("a b\tx\nc d\tx\ne f\tx\n")
     file = str(tmp_path / "train.tsv")
-    with pytest.raises(RegardError, match="two classes at least; there is 'x'"):
+    with pytest.raises(RegardError, match="at least two classes; found 'x'"):
         job(train=file, valid=file).prepare(tmp_path / "cache")
 
 

@@ -194,7 +194,7 @@ def test_a_contrast_is_what_speaks_for_one_word_less_what_speaks_for_the_other(n
     it = asked(name)
     first = it.case.first
     if not NEEDS[WHY["--instead", column(name)]](it.made):
-        with pytest.raises(CallError, match="is no choice among words"):
+        with pytest.raises(CallError, match="this model does not predict tokens or classes; remove instead"):
             it.explain("inputs --by input-gradient", instead="red")
         return
     said, other = two_outputs(it.made)

@@ -1,10 +1,10 @@
-"""What comes out. Each kind is a folder beside this file, and an `Output` in it; it works with any input it is given.
+"""Outputs of a model. Each kind is a folder beside this file with a subclass of `Output`, and works with any input.
 
     Memory → (a decoder or a head) → loss                              training
-    Memory → (a decoder or a head) → what it says → text, scores       prediction
+    Memory → (a decoder or a head) → output → text, scores             prediction
 
-What is here by default serves every output whose targets are written as ids (tokens of a text, classes); an output with
-targets of another kind (spans, numbers, pictures) brings its own examples and batches.
+The defaults here serve every output whose targets are ids (tokens of a text, classes). An output with other targets
+(spans, numbers, pictures) defines its own examples and batches.
 """
 
 from abc import ABC, abstractmethod
@@ -47,8 +47,8 @@ R = TypeVar("R", bound=Recipe)
 
 @dataclass(frozen=True)
 class Told:
-    """An output that is looked at: as the model has it (ids, classes, codes), as text, what it was ranked by, and what
-    else there is to show of it.
+    """An output to explain: as the model represents it (ids, classes, codes), as text, its ranking score, and what
+    else can be shown of it.
 
     `instead`: what else could have been said in its place, as the model has it; a case then asks for the lead over it.
     """
@@ -61,7 +61,7 @@ class Told:
 
 
 class Planned(NamedTuple):
-    """A model on the meta device that is as large as its recipe allows, before any data is read."""
+    """Size of a recipe's model, from a model on the meta device, before any data is read. It is an upper bound."""
 
     model: nn.Module
     length: int  # tokens of a typical text
@@ -70,80 +70,81 @@ class Planned(NamedTuple):
 
 
 class Output(ABC, Generic[R, I, M]):
-    """Of one recipe. `input` is what the same recipe reads; `prepare` (training) or `restore` (prediction) comes first.
+    """The output of one recipe. `input` is the input of the same recipe; call `prepare` (training) or `restore`
+    (prediction) first.
 
-    What is learned from data (a vocabulary, scales) stays here; the model is given to whoever needs it.
+    The output keeps what is learned from data (a vocabulary, scales). The model is passed to each method that needs it.
     """
 
-    takes_prefix: ClassVar[bool] = False  # whether what it says can be made to begin in some way: predict(prefix=)
-    gives_attention: ClassVar[bool] = False  # whether a prediction can say where the model looked: predict(attention=)
-    takes_gold: ClassVar[bool] = False  # whether it has words that gold links with those of its input
-    takes_alignments: ClassVar[bool] = False  # whether `evaluate` can hold where it looked against gold
-    writes_text: ClassVar[bool] = False  # whether it can be told while it is written: `stream`
-    takes_prompt: ClassVar[bool] = False  # whether what it writes goes on from its input, and is shown after it
-    takes_instead: ClassVar[bool] = False  # whether what it says is a choice among words: `choice`
-    gives_vectors: ClassVar[bool] = False  # whether what it says of an input is a vector
-    draws: ClassVar[bool] = False  # whether its predictions are pictures, which are written to files
-    draws_alone: ClassVar[bool] = False  # whether what it draws for an input depends on its number only, not on others
-    takes_files: ClassVar[bool] = False  # whether a given output is the name of a file
-    gives: ClassVar[str] = "text"  # what comes out, in a word or two
+    takes_prefix: ClassVar[bool] = False  # whether the output can start with a forced prefix: predict(prefix=)
+    gives_attention: ClassVar[bool] = False  # whether a prediction can include attention: predict(attention=)
+    takes_gold: ClassVar[bool] = False  # whether gold links can join its words to those of the input
+    takes_alignments: ClassVar[bool] = False  # whether `evaluate` can compare attention with gold alignments
+    writes_text: ClassVar[bool] = False  # whether it can be streamed: `stream`
+    takes_prompt: ClassVar[bool] = False  # whether the output continues the input, and is shown after it
+    takes_instead: ClassVar[bool] = False  # whether the model chooses among words: `choice`
+    gives_vectors: ClassVar[bool] = False  # whether the output is a vector
+    draws: ClassVar[bool] = False  # whether predictions are pictures, written to files
+    draws_alone: ClassVar[bool] = False  # whether a sample depends on the number of its input only, not on other inputs
+    takes_files: ClassVar[bool] = False  # whether a given output is a file name
+    gives: ClassVar[str] = "text"  # the output, in a word or two
     unit: ClassVar[str] = "tokens"  # what the loss counts
-    learns_from_all: ClassVar[bool] = False  # whether `learn` has to see every target of the training data
+    learns_from_all: ClassVar[bool] = False  # whether `learn` needs every target of the training data
 
     def __init__(self, recipe: R, input: I) -> None:
         self.recipe, self.input = recipe, input
 
     @property
     def by_chance(self) -> bool:
-        """Whether what it says is drawn at random, and so depends on which other inputs there are."""
+        """Whether outputs are sampled, and so depend on which other inputs there are."""
         return False
 
     # -------------------------------------------------------------------------------------------------------- targets
     def with_recipe(self, recipe: R, input: I) -> Any:
-        """The same with what was prepared or restored, under a changed recipe."""
+        """Return a copy under a changed recipe, which keeps what was prepared or restored."""
         changed = copy(self)
         changed.recipe, changed.input = recipe, input
         return changed
 
     @property
     def key(self) -> Any:
-        """What the vocabulary of targets depends on beside their texts; None: on nothing, it is there."""
+        """Return what the target vocabulary depends on besides the target texts; None if it needs no learning."""
         return None
 
     def learn(self, texts: Iterable[str]) -> Vocabulary:
-        """The vocabulary of targets, from those of the training data; as it is, if it was learned before."""
+        """Learn the vocabulary from the targets of the training data. If it was learned before, return it unchanged."""
         raise CallError("this output learns nothing from texts")
 
     def load(self, written: str) -> Vocabulary:
-        """The vocabulary as its `to_json` wrote it."""
+        """Load the vocabulary from its `to_json` text."""
         raise CallError("this output learns nothing from texts")
 
     def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
-        """What the loss is taken against; of no target at all, a row that counts nothing."""
+        """Batch the targets of the loss. A missing target becomes a row that is not counted."""
         raise CallError("this output has batches of its own")
 
     def save(self, folder: Path) -> None:
-        """What was learned."""
+        """Save what was learned."""
 
     def restore(self, folder: Path) -> None:
         """The inverse of `save`."""
 
     # ------------------------------------------------------------------------------------------------------- training
     def decided(self) -> list[Decision]:
-        """What a few examples decide beside the data section, where a recipe leaves it to them (auto)."""
+        """Return the settings that a recipe leaves to auto, decided from a few examples."""
         return []
 
     def prepare(self, cache: Path, *, strict: bool = True) -> dict[Role, Any]:
-        """The splits there are, train and valid at least, and all that the data decides."""
+        """Return the splits, at least train and valid, and set all that depends on the data."""
         return self.input.prepare(cache, self, strict=strict)
 
     def check(self, splits: dict[Role, Any]) -> CheckReport:
-        """What is wrong with data that was prepared with `strict=False`."""
+        """Report problems of data that was prepared with `strict=False`."""
         return self.input.check(splits, self.vocabulary)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """That of the targets."""
+        """Return the vocabulary of the targets."""
         raise CallError("this output learns nothing from texts")
 
     def batches(self, split: Any, max_tokens: int, *, seed: int = 0) -> Any:
@@ -151,16 +152,17 @@ class Output(ABC, Generic[R, I, M]):
 
     @abstractmethod
     def build(self) -> M:
-        """The model, untrained; `forward(batch)` gives its loss."""
+        """Build the untrained model; `forward(batch)` returns its loss."""
 
     def planned(self) -> Planned | None:
-        """For `regard cost`; None: how large the model is depends on the data, which `regard check` reads."""
+        """Return the model's size for `regard cost`; None if it depends on the data, which `regard check` reads."""
         return None
 
     def estimates(self, splits: dict[Role, Any]) -> dict[str, str]:
-        """What the model will cost on this data, by one step of training on this machine: the same for every job.
+        """Estimate the cost of the model on this data from one training step on this machine. It is the same for
+        every job.
 
-        Of a large model a smaller batch is measured; one that does not fit here is not built at all.
+        A large model is measured with a smaller batch. A model that does not fit is not built.
         """
         training, train = self.recipe.training, splits["train"]
         with torch.device("meta"):
@@ -188,12 +190,12 @@ class Output(ABC, Generic[R, I, M]):
         }
 
     def validate(self, model: M, valid: Any) -> dict[str, float]:
-        """The loss over all validation data, and quick scores of some of it."""
+        """Return the loss over all validation data, and quick scores on a part of it."""
         losses = mean_loss(model, self.scored_batches(valid))
         return {**losses, **self.quick(model, valid)}
 
     def scored_batches(self, split: Any) -> Any:
-        """Batches of data that is scored, all of it: one example always fits into a batch."""
+        """Return batches of all data to score: one example always fits into a batch."""
         longest = 0
         if isinstance(split, Examples):
             source, target = split.lengths()
@@ -201,38 +203,39 @@ class Output(ABC, Generic[R, I, M]):
         return self.batches(split, max(self.recipe.training.max_tokens, longest))
 
     def quick(self, model: M, valid: Any) -> dict[str, float]:
-        """Scores of some of the validation data beside the loss, while training goes on."""
+        """Return scores besides the loss on a part of the validation data, during training."""
         return {}
 
     def some(self, valid: Any, most: int) -> list[Example]:
-        """Validation examples to show; always the same."""
+        """Return validation examples to show, always the same ones."""
         examples = valid.examples(QUICK)
         start = max(0, (len(examples) - most) // 2)
         return examples[start : start + most]
 
     def reference(self, example: Example) -> Any:
-        """The output that would be right for a validation example, as `look` is given one; None: there is none."""
+        """Return the correct output of a validation example, as `look` takes it; None if it has none."""
         return example.texts[0] if example.texts else None
 
     def sample(self, model: M, example: Example) -> str:
-        """Something to show while training."""
+        """Return a sample prediction to show during training."""
         (found,) = self.predict(model, [example.input])
         wanted = " | ".join(example.texts)
-        said = excerpt(found.text, 2 * max(SHORT_TEXT, len(wanted)))  # a beginner says the same words again and again
+        said = excerpt(found.text, 2 * max(SHORT_TEXT, len(wanted)))  # an untrained model repeats the same words
         return f"{found.input}\n→ {said}\n= {wanted}"
 
     def pictures(self, model: M, valid: Any) -> list[Picture]:
-        """What the report of a run shows beside its curves and what it looked at."""
+        """Return the figures that a run's report shows besides its curves and attention."""
         return []
 
     # ----------------------------------------------------------------------------------------------------- prediction
     @abstractmethod
     def predict(self, model: M, inputs: Sequence[Any]) -> list[Prediction]:
-        """Of each input. One with `takes_prefix` also takes `prefix`, one with `gives_attention` takes `attention`."""
+        """Return a prediction for each input. `prefix` needs `takes_prefix`; `attention` needs `gives_attention`."""
 
     def predict_arriving(self, model: M, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
-        """The same for inputs that come while others are worked on (`regard.arriving`). `given(one)` is what `predict`
-        would be given."""
+        """Predict inputs that arrive while others are processed (`regard.arriving`). `given(one)` returns the input
+        of `predict`.
+        """
         options = {"prefix": prefix} if prefix else {}
 
         def work(some: list[Any]) -> list[Prediction]:
@@ -241,63 +244,65 @@ class Output(ABC, Generic[R, I, M]):
         return at_once(work, take)
 
     def stream(self, model: M, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
-        """`tell(token, text so far)` while it is written. It may raise, which ends the work."""
+        """Predict one input and call `tell(token, text so far)` during generation. An exception in `tell` ends the
+        work.
+        """
         raise CallError("this model writes nothing that could be streamed")
 
     def score(self, model: M, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Prediction]:
-        """How probable the model finds given outputs."""
+        """Return the log-probability of each given output."""
         found = zip(inputs, self.given_candidates(model, inputs, outputs), strict=True)
         return [Prediction(self.input.name(one), [candidate]) for one, candidate in found]
 
     def given_candidates(self, model: M, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Candidate]:
-        """Each output with the log-probability, or the score, that the model gives it for its input."""
+        """Return each output with its log-probability or score for its input."""
         raise CallError("what this model says cannot be scored; regard evaluate holds it against data")
 
     def given(self, words: Sequence[str]) -> list[Any]:
-        """What words that name an output stand for; see `takes_files`."""
+        """Parse command-line arguments that name outputs; see `takes_files`."""
         return list(words)
 
     # --------------------------------------------------------------------------------------------------------- looking
     @abstractmethod
     def tell(self, model: M, one: Any, options: LookOptions) -> list[Told]:
-        """The outputs that are looked at: the given one, or the model's own and its runners-up, best first."""
+        """Return the outputs to explain: the given one, or the predicted ones, best first."""
 
     @abstractmethod
     def case(self, model: M, one: Any, told: Told) -> Case:
-        """All that looking needs to know of one input and one output."""
+        """Return the case of one input and one output, for the methods of `look`."""
 
     def reader(self, model: M) -> nn.Module:
-        """The part of the model that is asked again for each input of the same output."""
+        """Return the part of the model that is run again for each variant of the input."""
         return model
 
     def again(self, model: M, told: Told, one: Any) -> Told:
-        """What was said of some input, held against this one."""
+        """Re-score an earlier output against another input."""
         return self.tell(model, one, LookOptions(output=told.text, method=ABOUT_OUTPUT[0]))[0]
 
     def next_tokens(self, model: M, one: Any, told: Told) -> tuple[tuple[NextToken, ...], ...]:
-        """The most probable tokens at each step, where text is written step by step."""
+        """Return the most probable tokens at each step, where text is generated step by step."""
         return ()
 
     def choice(self, word: str) -> int:
-        """A word that could have been said instead, as the model has it; see `Told.instead`."""
-        raise CallError(f"instead={word!r}: what this model says is no choice among words: leave instead out")
+        """Return the id of a contrast word; see `Told.instead`."""
+        raise CallError(f"instead={word!r}: this model does not predict tokens or classes; remove instead")
 
     def gold(self, example: Example) -> Gold | None:
-        """Gold links of a validation example, where its corpus knows them."""
+        """Return the gold links of a validation example, if its corpus has them."""
         return None
 
     def looked(self, record: AttentionRecord, told: Told) -> AttentionRecord:
-        """A last word on a record of ours."""
+        """Finish an attention record: subclasses can add to it."""
         return record
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     @property
     def has_test_data(self) -> bool:
-        """Whether `evaluate` has something to score, by the recipe alone."""
+        """Whether `evaluate` has data to score, judged by the recipe alone."""
         return self.input.has_test_data
 
     def evaluate(self, model: M, *, alignments: bool = False) -> Scores:
-        """Scores on the test data."""
+        """Return the scores on the test data."""
         examples, skipped = self.test()
         scores = self.test_scores(model, examples, alignments)
         long = self.overlong(examples)
@@ -306,11 +311,13 @@ class Output(ABC, Generic[R, I, M]):
         return replace(scores, notes=scores.notes | notes)
 
     def test(self) -> tuple[Any, str]:
-        """The test data, and a note on what of it could not be used."""
+        """Return the test data, and a note on the part that could not be used."""
         return self.input.test()
 
     def overlong(self, examples: Any) -> str:
-        """How many inputs of test examples are longer than the model's limit, and what is done to them; or nothing."""
+        """Report how many inputs of test examples exceed the model's limit, and how they are treated; empty if none
+        does.
+        """
         if not (limit := self.limit) or not isinstance(examples, Sequence):
             return ""
         count = sum(map(self.is_overlong, examples))
@@ -318,40 +325,40 @@ class Output(ABC, Generic[R, I, M]):
 
     @property
     def limit(self) -> str:
-        """What examples may be longer than, and what is done to them then (`Input.limit`)."""
+        """Return the length limit of examples, and how longer ones are treated (`Input.limit`)."""
         return self.input.limit
 
     def is_overlong(self, example: Example) -> bool:
-        """Whether something that is read of an example is longer than the limit."""
+        """Whether any text of an example exceeds the limit."""
         return self.input.is_overlong(example.input)
 
     def measure(self) -> Measure | None:
-        """The score that ends a training, compared with simple baselines (`final_score.py`); None if there is none."""
+        """Return the final score, which is compared with simple baselines (`final_score.py`); None if there is none."""
         return None
 
     def spread(self, examples: Any, most: int) -> Any:
-        """At most so many test examples, evenly spread over all of them."""
+        """Return at most `most` test examples, evenly spread over all of them."""
         return examples[:: max(1, -(-len(examples) // max(1, most)))]
 
     def answers(self, model: M, examples: Any) -> Any:
-        """What the model says of test examples, as `tally` takes it."""
+        """Return the predictions for test examples, as `tally` takes them."""
         return [found.text for found in self.predict(model, [example.input for example in examples])]
 
     def baselines(self, train: Any, examples: Any) -> dict[str, Any]:
-        """What simple methods, which learn from the training split, say of test examples: by the name of each."""
+        """Return the predictions of simple baselines for test examples, by name. They learn from the training split."""
         return {}
 
     def tally(self, answers: Any, examples: Any) -> Tally:
-        """What each test example adds to the score that `measure` names; of the model and of baselines alike."""
+        """Return what each test example adds to the score of `measure`, for the model and the baselines."""
         raise CallError("this output has no score that baselines could be compared by")
 
     @abstractmethod
     def test_scores(self, model: M, examples: Any, alignments: bool) -> Scores:
-        """Of what `test` gives; `alignments` only with `takes_alignments`."""
+        """Return the scores on the data of `test`; `alignments` only with `takes_alignments`."""
 
     # ----------------------------------------------------------------------------------------------------------- help
     def item_of(self, one: Any) -> Any:
-        """The item of an input that is looked at: one with something in it."""
+        """Return the item of an input to look at. Raise if it is empty."""
         item = self.input.read(one)
         if not self.input.length(item):
             raise CallError(f"the input {self.input.name(one)!r} has no token: there is nothing to look at")
@@ -360,20 +367,20 @@ class Output(ABC, Generic[R, I, M]):
     def asked(
         self, model: nn.Module, item: Any, steps: Callable[..., Tensor], axes: Mapping[str, Axis], **how: Any
     ) -> Case:
-        """The case of an item of our input; see `batched.case_of`."""
+        """Return the case of an item of this input; see `batched.case_of`."""
         return case_of(self.input, model, model.get_submodule("encoder"), item, steps, axes, **how)
 
 
-LONGEST = 1024  # tokens of the step that `estimates` measures, at the most
-MEASURED = 10_000_000_000  # and weights × tokens of it
+LONGEST = 1024  # maximum tokens of the step that `estimates` measures
+MEASURED = 10_000_000_000  # maximum weights × tokens of that step
 TYPICAL = 32  # tokens of a typical sentence
-QUICK = 200  # validation examples that are decoded while training goes on
+QUICK = 200  # validation examples decoded during training
 SHORT_TEXT = 60  # letters
 
 
 @torch.inference_mode()
 def mean_loss(model: nn.Module, batches: Any) -> dict[str, float]:
-    """The loss, and how many percent were right where a model counts it, over one epoch of batches."""
+    """Return the mean loss over one epoch of batches, and the percentage of correct targets if the model counts it."""
     device = device_of(model)
     total, count_, correct, counted = 0.0, 0, 0, False
     for batch in batches.epoch(0):

@@ -1,4 +1,4 @@
-"""Simple methods that a trained model is compared with: each learns in seconds what needs no neural network.
+"""Simple baselines for a trained model: each is fitted in seconds and needs no neural network.
 
 labels of texts            the most frequent label; TF-IDF and logistic regression
 labels of other inputs     the most frequent label; the nearest mean
@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 
 T = TypeVar("T", bound=Hashable)
 
-ROWS = 20_000  # training examples that baselines learn from, at the most
-FEW_ROWS = 3000  # of pictures and recordings, which take longer to read
-COSTLY = 400_000  # rows × classes of a logistic regression; beyond, fewer rows are taken
-FEWEST_ROWS = 2000  # but so many at least
-MANY_CLASSES = 200  # more of them are told apart by the nearest mean
-LETTERS_A_SECOND = 1_000_000  # of training texts that TF-IDF and logistic regression learn from
-PHRASES = 100_000  # words and pairs of words that TF-IDF knows
-LETTERS_A_WORD = 15  # where words are longer, the script has no spaces between them: letters are taken
-AT_ONCE = 256  # texts compared with all others at once
+ROWS = 20_000  # maximum training examples of a baseline
+FEW_ROWS = 3000  # maximum for pictures and recordings, which take longer to read
+COSTLY = 400_000  # maximum rows × classes of a logistic regression; beyond it, fewer rows are used
+FEWEST_ROWS = 2000  # minimum rows
+MANY_CLASSES = 200  # with more classes, the nearest mean is used
+LETTERS_A_SECOND = 1_000_000  # characters of training texts for TF-IDF and logistic regression
+PHRASES = 100_000  # maximum words and pairs of words of TF-IDF
+LETTERS_A_WORD = 15  # longer words mean a script without spaces: use letters
+AT_ONCE = 256  # texts compared with all others in one batch
 TOKENS, LONGEST = 1_000_000, 5  # n-grams: training tokens, and the largest n
 TFIDF, NEAREST_MEAN = "TF-IDF + logistic regression", "nearest mean"
 NEAREST, MAJORITY = "nearest training input", "most frequent label"
@@ -41,7 +41,7 @@ _seconds: ContextVar[float] = ContextVar("regard_seconds_of_baselines", default=
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """In this block, a baseline learns from as many texts as it can read in about `seconds`."""
+    """Limit each baseline in this block to the texts that it can read in about `seconds`."""
     token = _seconds.set(seconds)
     try:
         yield
@@ -50,20 +50,20 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def most_frequent(values: Iterable[T]) -> T:
-    """The first of those that occur most often."""
+    """Return the most frequent value; of equally frequent ones, the first."""
     return Counter(values).most_common(1)[0][0]
 
 
 # --------------------------------------------------------------------------------------------------------------- texts
 def has_tfidf() -> bool:
-    """Whether scikit-learn is installed, which the extra `train` brings."""
+    """Whether scikit-learn is installed (extra `train`)."""
     return find_spec("sklearn") is not None
 
 
 def tfidf(train: Sequence[Sequence[str]], test: Sequence[Sequence[str]]) -> tuple[Any, Any] | None:
-    """TF-IDF vectors (sparse rows of length 1 a text) of inputs of one text or more; None if there is no word in them.
+    """Return TF-IDF vectors (sparse rows of length 1) of inputs of one text or more; None if they contain no word.
 
-    Words and pairs of words; letters, where words have no spaces between them.
+    Features are words and pairs of words, or letters in scripts without spaces.
     """
     vectorizer = import_module("sklearn.feature_extraction.text").TfidfVectorizer
     stack = import_module("scipy.sparse").hstack
@@ -76,7 +76,7 @@ def tfidf(train: Sequence[Sequence[str]], test: Sequence[Sequence[str]]) -> tupl
         learned = vectorizer(sublinear_tf=True, max_features=PHRASES, dtype=np.float32, **how)
         try:
             found.append((learned.fit_transform(ours), learned.transform(theirs)))
-        except ValueError:  # nothing but stop words and signs
+        except ValueError:  # only stop words and punctuation
             return None
     return (stack([one for one, _ in found]).tocsr(), stack([one for _, one in found]).tocsr()) if found else None
 
@@ -84,7 +84,9 @@ def tfidf(train: Sequence[Sequence[str]], test: Sequence[Sequence[str]]) -> tupl
 def labels_by_words(
     train: Sequence[Any], right: Bool[np.ndarray, "N C"], test: Sequence[Any], *, several: bool
 ) -> Bool[np.ndarray, "M C"] | None:
-    """Labels of inputs of one text or more by TF-IDF and logistic regression; with `several`, one of each label."""
+    """Predict labels of inputs of one text or more by TF-IDF and logistic regression; with `several`, one regression
+    per label.
+    """
     keep = _spread(len(train), max(FEWEST_ROWS, COSTLY // max(1, right.shape[1])))
     keep = keep[affordable([train[int(row)] for row in keep])]
     vectors = tfidf([train[int(row)] for row in keep], test)
@@ -93,7 +95,7 @@ def labels_by_words(
     (ours, theirs), right = vectors, right[keep]
     found = np.zeros((len(test), right.shape[1]), bool)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it need not have converged
+        warnings.simplefilter("ignore")  # convergence is not needed
         if several:
             for label in np.flatnonzero(right.any(0)):
                 found[:, label] = True if right[:, label].all() else _fitted(ours, right[:, label]).predict(theirs)
@@ -125,7 +127,7 @@ def _nearest_centroid(ours: Any, classes: NDArray[Any], theirs: Any) -> Int[np.n
 
 
 def nearest_inputs(train: Sequence[str], test: Sequence[str]) -> Int[np.ndarray, " M"] | None:
-    """Of each test text, the training text that is most alike, by the cosine of TF-IDF."""
+    """Return the most similar training text of each test text, by TF-IDF cosine."""
     keep = affordable([[one] for one in train])
     vectors = tfidf([[train[int(row)]] for row in keep], [[one] for one in test])
     if vectors is None:
@@ -139,7 +141,7 @@ def _parts(rows: Any) -> Iterable[Any]:
 
 
 def affordable(texts: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """The rows, evenly spread, of as many texts as a baseline can learn from in its time (`within`)."""
+    """Return evenly spread rows: as many texts as a baseline can learn from in its time limit (`within`)."""
     letters = sum(len(text) for one in texts for text in one)
     share = min(1.0, LETTERS_A_SECOND * _seconds.get() / max(1, letters))
     return _spread(len(texts), max(1, round(share * len(texts))))
@@ -153,7 +155,7 @@ def _spread(count: int, most: int) -> NDArray[np.int64]:
 def nearest_means(
     train: Float[np.ndarray, "N D"], classes: Int[np.ndarray, " N"], test: Float[np.ndarray, "M D"]
 ) -> Int[np.ndarray, " M"]:
-    """The class whose mean is nearest, of columns that have deviation 1 over the training examples."""
+    """Return the class with the nearest mean, over columns scaled to deviation 1 on the training examples."""
     deviation = train.std(0)
     scale = np.where(deviation > 0, deviation, 1.0)
     train, test = train / scale, test / scale
@@ -165,7 +167,7 @@ def nearest_means(
 
 # ------------------------------------------------------------------------------------------------------------- n-grams
 def ngram_bits(train: NDArray[Any], test: NDArray[Any], vocabulary: int) -> Float[np.ndarray, " T"]:
-    """−log₂ p of each test token but the first, by an n-gram model of (the last) training tokens."""
+    """Return −log₂ p of each test token but the first, by an n-gram model of the last training tokens."""
     ours, theirs = (np.asarray(ids, np.uint64) for ids in (train[-TOKENS:], test))
     chance = np.full(len(theirs), 1.0 / max(1, vocabulary))
     mix = np.uint64(0x9E3779B97F4A7C15)
@@ -175,7 +177,7 @@ def ngram_bits(train: NDArray[Any], test: NDArray[Any], vocabulary: int) -> Floa
             grams = _hashed(history * mix + ours + np.uint64(1))
             wanted = _hashed(asked * mix + theirs + np.uint64(1))
             seen, first, counts = np.unique(grams[size - 1 :], return_index=True, return_counts=True)
-            heads, follow = np.unique(history[size - 1 :][first], return_counts=True)  # kinds of what follows
+            heads, follow = np.unique(history[size - 1 :][first], return_counts=True)  # distinct next tokens
             _, all_heads = np.unique(history[size - 1 :], return_counts=True)
             if not len(seen):
                 break
@@ -189,7 +191,9 @@ def ngram_bits(train: NDArray[Any], test: NDArray[Any], vocabulary: int) -> Floa
 
 
 def _before(ids: NDArray[np.uint64], size: int, mix: np.uint64) -> NDArray[np.uint64]:
-    """A number for the `size` tokens before each place; places near the beginning have fewer, and are not asked."""
+    """Return a hash of the `size` tokens before each position; the first positions have fewer tokens and are not
+    used.
+    """
     found = np.zeros(len(ids), np.uint64)
     for back in range(size, 0, -1):
         shifted = np.zeros(len(ids), np.uint64)
@@ -204,6 +208,6 @@ def _hashed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _looked_up(keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any]) -> NDArray[Any]:
-    """The value of each wanted key; 0 for those that are not there."""
+    """Return the value of each wanted key; 0 for missing keys."""
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, values[place], 0)

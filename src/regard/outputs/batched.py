@@ -1,4 +1,4 @@
-"""Many items through a model, the same for every output."""
+"""Batched runs of a model over many items, the same for every output."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def device_of(model: nn.Module) -> torch.device:
 def rows_of(
     input: Input, model: nn.Module, items: Sequence[Any], ask: Callable[[Any], Tensor], tokens: int
 ) -> list[Tensor]:
-    """What the model says of each item, on the CPU: `ask` is given batches of items and gives a row for each."""
+    """Return the model's output for each item, on the CPU. `ask` takes a batch of items and returns a row for each."""
     device = device_of(model)
 
     def work(numbers: list[int]) -> list[Tensor]:
@@ -44,10 +44,10 @@ def case_of(
     at_once: int = AT_ONCE,
     **how: Any,
 ) -> Case:
-    """The case of an item, where `steps` says what the model thinks of each step, given a batch of such items; and
-    with `target`, what is written: a row of it for each of them. `encoder` is what reads the input.
+    """Return the case of an item. `steps` scores each step for a batch of such items; with `target`, it also takes a
+    row of the output for each item. `encoder` reads the input.
 
-    `at_steps(source, target, rows, at)` says the same of some steps of some rows only, which costs less.
+    `at_steps(source, target, rows, at)` scores only some steps of some rows, which costs less.
     """
     device, item = device_of(model), input.afresh(item)
     vectors = input.length(item) + (1 if target is None else target.shape[1])
@@ -60,7 +60,7 @@ def case_of(
         return in_passes(without, vectors, lambda some: steps(*batch(some)), at_once=at_once)
 
     def ask_at(without: Sequence[Parts], wanted: Sequence[int]) -> Tensor:
-        """Sets of like size that are asked about at like steps go together, so that little is padded."""
+        """Batch sets of similar size with similar steps, to reduce padding."""
         asked: dict[Parts, list[int]] = {}
         for number, parts in enumerate(without):
             asked.setdefault(parts, []).append(number)

@@ -1,4 +1,4 @@
-"""What a recipe fixes and the data contradicts, the same for every job: batches of one, outputs that are cut."""
+"""Settings of a recipe that contradict its data, the same for every job: tiny batches, truncated outputs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +10,9 @@ from regard.data.examples import Examples
 from regard.data.tables import Role
 from regard.outputs.base import Output
 
-FEW = 2  # examples of a batch, on average; of less nothing is learned steadily
+FEW = 2  # minimum mean examples per batch; smaller batches train unstably
 WANTED = 16
-LONG = 0.01  # of all targets
+LONG = 0.01  # share of all targets
 
 
 def contradictions(output: Output, splits: dict[Role, Any], report: CheckReport) -> Iterator[Finding]:

@@ -1,10 +1,10 @@
-"""The score that ends a training: of the final weights on test data, with n, a 95% interval, and simple baselines.
+"""The final score: of the final weights on test data, with n, a 95% interval and simple baselines.
 
     answers of the model      ─┐
-    answers of each baseline  ─┴→ tally (the output's own) → score, interval, difference on the same examples
+    answers of each baseline  ─┴→ tally (of the output)    → score, interval, difference on the same examples
 
-The model and the baselines are scored by one function, on the same examples. An output says what its `measure` is, and
-brings `answers`, `baselines` and a `tally`; the rest is here.
+One function scores the model and the baselines on the same examples. An output defines `measure`, `answers`,
+`baselines` and `tally`; the rest is here.
 """
 
 import time
@@ -19,15 +19,16 @@ from regard.metrics.intervals import Interval, bootstrap, middle, wilson
 from regard.outputs.baselines import within
 from regard.outputs.result import Measure, Tally, readable
 
-MOST = 2000  # test examples that are scored at the end of training
-FEW = 20  # test examples that say nothing
-TRIED = 16  # the share of the examples that is answered first, to see how long all of them take, is one in so many
+MOST = 2000  # test examples scored at the end of training
+FEW = 20  # fewer test examples give no verdict
+TRIED = 16  # one in this many examples is answered first, to estimate the time for all
 
 
 @dataclass(frozen=True)
 class FinalScore:
-    """`count` of `all` test examples were scored. `verdict`, about the best baseline: better, unclear (the difference
-    may be chance), worse, few (too few examples to judge), or alone (there is no baseline)."""
+    """Final score over `count` of `all` test examples. `verdict`, against the best baseline: better, unclear (the
+    difference may be chance), worse, few (too few examples to judge), or alone (no baseline).
+    """
 
     metric: str
     value: float
@@ -39,17 +40,17 @@ class FinalScore:
     higher_is_better: bool
     baselines: Mapping[str, float]
     verdict: str
-    overlong: str = ""  # how many of them are longer than the model's limit, and what is done to them
+    overlong: str = ""  # how many exceed the model's limit, and how they are treated
 
     @property
     def best(self) -> str:
-        """The name of the best baseline; empty if there is none."""
+        """Return the name of the best baseline; empty if there is none."""
         choose = max if self.higher_is_better else min
         return choose(self.baselines, key=self.baselines.__getitem__, default="")
 
     @property
     def not_beaten(self) -> list[str]:
-        """The names of the baselines that are as good as the model, or better."""
+        """Return the names of the baselines that are at least as good as the model."""
         sign = 1 if self.higher_is_better else -1
         return [name for name, value in self.baselines.items() if sign * self.value <= sign * value]
 
@@ -57,7 +58,7 @@ class FinalScore:
         return asdict(self)
 
     def words(self) -> str:
-        """The score in one line."""
+        """Return the score in one line."""
         of = f"n = {self.count:,}" if self.count == self.all else f"n = {self.count:,} of {self.all:,}"
         name = self.metric.replace("_", " ")
         long = f"; {self.overlong}" if self.overlong else ""
@@ -83,8 +84,8 @@ def _examples(count: int) -> str:
 def final_score(output: Any, model: nn.Module, train: Any, *, seconds: float) -> FinalScore | None:
     """Score a model and its baselines on the test data; None if the output has no such score.
 
-    `train`: the training split, which baselines learn from. `seconds`: about how long the model may answer, and each
-    baseline may learn. Of more test examples than the model can answer by then, some are scored, evenly spread.
+    `train` is the training split, for the baselines. `seconds` is the approximate time limit of the model's predictions
+    and of each baseline's training. If time is short, evenly spread test examples are scored.
     """
     measure: Measure | None = output.measure()
     if measure is None:
@@ -101,7 +102,7 @@ def final_score(output: Any, model: nn.Module, train: Any, *, seconds: float) ->
 
 
 def _affordable(output: Any, model: nn.Module, examples: Any, seconds: float) -> Any:
-    """Those examples that the model can answer in time; all of those that are no list, as a table of windows."""
+    """Return the examples that the model can answer in time; all if they are not a list (a table of windows)."""
     if not isinstance(examples, Sequence) or len(examples) <= FEW:
         return examples
     some = output.spread(examples, max(FEW, len(examples) // TRIED))
@@ -112,7 +113,7 @@ def _affordable(output: Any, model: nn.Module, examples: Any, seconds: float) ->
 
 
 def compared(measure: Measure, model: Tally, baselines: Mapping[str, Tally], count: int, all: int) -> FinalScore:
-    """The score of a model beside those of baselines, from what each example adds to them."""
+    """Compare the model's score with the baselines' scores, from each example's contribution."""
     sign = 1 if measure.higher_is_better else -1
     values = {name: one.value(one.table) for name, one in baselines.items()}
     best = max(values, key=lambda name: sign * values[name]) if values else None

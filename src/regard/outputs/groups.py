@@ -1,4 +1,4 @@
-"""Inputs of like length together, within a budget of tokens."""
+"""Batches of inputs of similar length, within a token budget."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -7,17 +7,17 @@ from regard.data.spread import Spread
 from regard.work import before_step
 
 T = TypeVar("T")
-MOST_WINDOWS = 32  # of one input that are asked about
-AT_ONCE = 4096  # items that are held in memory
+MOST_WINDOWS = 32  # maximum windows of one input
+AT_ONCE = 4096  # items kept in memory
 
 
 def in_groups(
     numbers: Iterable[int], lengths: Sequence[int], tokens: int, work: Callable[[list[int]], Sequence[T]]
 ) -> Iterator[tuple[int, T]]:
-    """`work` on groups of numbers of like length, each of about so many tokens; (number, result) as they come."""
+    """Yield (number, result) of `work` on groups of numbers of similar length, each of about `tokens` tokens."""
     order = sorted(numbers, key=lambda number: -lengths[number])
     start = 0
-    while start < len(order):  # the longest comes first, so its length is that of the padded group
+    while start < len(order):  # the longest comes first, so its length is the padded length
         group = order[start : start + max(1, tokens // (lengths[order[start]] + 1))]
         before_step(len(group) * (lengths[group[0]] + 1))
         yield from zip(group, work(group), strict=True)
@@ -25,15 +25,15 @@ def in_groups(
 
 
 def grouped(lengths: Sequence[int], tokens: int, work: Callable[[list[int]], Sequence[T]]) -> list[T]:
-    """The same for all numbers that have a length, in their order."""
+    """Return the results of `in_groups` for all numbers, in their order."""
     found = dict(in_groups(range(len(lengths)), lengths, tokens, work))
     return [found[number] for number in range(len(lengths))]
 
 
 def mean_of_windows(input: Any, inputs: Iterable[Any], ask: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
-    """A row of each input of any length: the mean of what `ask` says of its windows (`Input.windows`).
+    """Return a row for each input of any length: the mean of the results of `ask` over its windows (`Input.windows`).
 
-    A few inputs at a time are held in memory, and of a very long one MOST_WINDOWS windows, evenly spread.
+    A few inputs at a time are kept in memory; a very long one is limited to MOST_WINDOWS evenly spread windows.
     """
     found: list[Any] = []
     for some in in_budget((Spread.of(input.windows(one), MOST_WINDOWS) for one in inputs), len, AT_ONCE):
@@ -44,7 +44,7 @@ def mean_of_windows(input: Any, inputs: Iterable[Any], ask: Callable[[list[Any]]
 
 
 def in_budget(items: Iterable[T], cost: Callable[[T], int], budget: int) -> Iterator[list[T]]:
-    """In their order, so many at a time that the budget is just spent."""
+    """Yield lists of items in their order, each as long as the budget allows."""
     some: list[T] = []
     for item in items:
         some.append(item)

@@ -1,4 +1,4 @@
-"""From the logits of a classifier to what it answers. Nothing of a model, and no torch."""
+"""Predictions from the logits of a classifier. Needs no model and no torch."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from regard.outputs.result import Candidate, Labeled
 
 
 def log_probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.ndarray, "M N"]:
-    """log softmax; of several labels, log σ."""
+    """Return log softmax of the logits; with several labels per example, log σ."""
     table = logits.astype(np.float64)
     if labels.several:
         return -np.logaddexp(0.0, -table)
@@ -23,7 +23,9 @@ def candidate(number: int, log_probability: Float[np.ndarray, " N"], labels: Lab
 
 
 def labeled(name: str, log_probability: Float[np.ndarray, " N"], labels: Labels, decoding: Any) -> Labeled:
-    """The most probable label, or all that reach `decoding.threshold`; `decoding.n_best` gives the runners-up."""
+    """Return the most probable label, or all that reach `decoding.threshold`; with `decoding.n_best`, also the next
+    ones.
+    """
     names, order = labels.names, by_probability(log_probability)
     chance = np.exp(log_probability)
     given = order[:1]
@@ -37,7 +39,7 @@ def labeled(name: str, log_probability: Float[np.ndarray, " N"], labels: Labels,
 
 
 def looked_at(log_probability: Float[np.ndarray, " N"], labels: Labels, decoding: Any, given: str | None) -> list[int]:
-    """The given label, or the most probable ones; of several labels, all that are given, one after the other."""
+    """Return the given label, or the most probable ones. With several labels per example, return all predicted ones."""
     order, chance = by_probability(log_probability), np.exp(log_probability)
     if given is not None:
         return [labels.require(name) for name in labels.writing.labels(given)] or order[:1]
@@ -47,7 +49,7 @@ def looked_at(log_probability: Float[np.ndarray, " N"], labels: Labels, decoding
 
 
 def said(log_probability: Float[np.ndarray, " N"], labels: Labels) -> Said:
-    """Every label with its probability, for a record."""
+    """Return every label with its probability, for a record."""
     order, chance = by_probability(log_probability), np.exp(log_probability)
     names = tuple(labels.names[number] for number in order)
     return Said("labels", names, tuple(float(chance[number]) for number in order))

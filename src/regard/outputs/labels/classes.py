@@ -1,4 +1,4 @@
-"""Logits of a classifier into answers, scores and pictures, whatever came in."""
+"""Predictions, scores and figures from the logits of a classifier, for any input."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from regard.metrics.classes import Bin, class_scores, confusion, exact, macro_f1
 from regard.outputs.labels.answers import log_probabilities
 from regard.outputs.result import Picture, Scores, Tally
 
-Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those that training does not know
+Rows = Sequence[Sequence[int]]  # the classes of each example, −1 for those not in the training data
 PERCENT = ("accuracy", "macro_f1", "micro_f1", "calibration_error")
 CONFUSION = "confusion (rows: right, columns: predicted)"
-WIDEST = 40  # classes of a confusion matrix that is drawn
+WIDEST = 40  # maximum classes of a drawn confusion matrix
 
 
 def probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.ndarray, "M N"]:
@@ -25,14 +25,14 @@ def probabilities(logits: Float[np.ndarray, "M N"], labels: Labels) -> Float[np.
 
 
 def answers(logits: Float[np.ndarray, "M N"], labels: Labels, threshold: float) -> Bool[np.ndarray, "M N"]:
-    """Which classes are given: the most probable, or all that reach the threshold."""
+    """Return which classes are predicted: the most probable one, or all that reach the threshold."""
     if labels.several:
         return probabilities(logits, labels) >= threshold
     return one_hot(logits.argmax(1), len(labels))
 
 
 def table_of(rows: Rows, labels: Labels) -> Bool[np.ndarray, "M N"]:
-    """Which classes are right; a label that training does not know is none of them."""
+    """Return which classes are correct; a label not in the training data matches none of them."""
     table = np.zeros((len(rows), len(labels)), bool)
     for number, row in enumerate(rows):
         table[number, [one for one in row if one != UNKNOWN]] = True
@@ -40,7 +40,7 @@ def table_of(rows: Rows, labels: Labels) -> Bool[np.ndarray, "M N"]:
 
 
 def quick(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> dict[str, float]:
-    """What is watched while training; the loss is without weights of classes and smoothing."""
+    """Return the scores that are logged in training; the loss has no class weights and no smoothing."""
     said, gold = answers(logits, labels, threshold), table_of(rows, labels)
     loss = class_loss(torch.from_numpy(logits), torch.from_numpy(labels.target(rows)))
     found = {"loss": float(loss.total) / max(1, int(loss.count))}
@@ -49,7 +49,7 @@ def quick(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshol
 
 
 def scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> Scores:
-    """Everything that `evaluate` tells."""
+    """Return all scores that `evaluate` reports."""
     said, gold = answers(logits, labels, threshold), table_of(rows, labels)
     error, bins = _calibration(logits, rows, labels)
     values = {**quick(logits, rows, labels, threshold), "calibration_error": error, "examples": float(len(rows))}
@@ -63,7 +63,7 @@ def scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, thresho
 
 
 def tally(said: Bool[np.ndarray, "M N"], rows: Rows, labels: Labels, metric: str) -> Tally:
-    """What each example adds to a score of `quick`."""
+    """Return what each example adds to a score of `quick`."""
     gold = table_of(rows, labels)
     if metric == "macro_f1":
 
@@ -79,7 +79,9 @@ def tally(said: Bool[np.ndarray, "M N"], rows: Rows, labels: Labels, metric: str
 
 
 def pictures(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, data: str) -> list[Picture]:
-    """The confusion matrix (of one label each) and the reliability of probabilities; `data` says of what."""
+    """Return the confusion matrix (one label per example) and the reliability of probabilities; `data` names the
+    data.
+    """
     found = []
     if not labels.several:
         matrix = confusion(_first(rows), logits.argmax(1), len(labels))
@@ -94,18 +96,18 @@ def confusion_rows(matrix: Int[np.ndarray, "N N"], names: Sequence[str]) -> list
 
 
 def confusion_picture(matrix: Int[np.ndarray, "N N"], names: Sequence[str], about: str) -> list[Picture]:
-    """One, if it is not too wide; `about`: of what data, and what rows are."""
+    """Return the confusion matrix as a figure if it is not too wide; `about` names the data and the rows."""
     if len(names) > WIDEST:
         return []
     counts = matrix.sum(1)
     rights = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
-    note = f"{about} (and how many there are); columns: what the model said."
+    note = f"{about} (and how many there are); columns: the predicted class."
     share = matrix / np.maximum(1, counts[:, None])
     return [Picture("Confusion", heat_map(share, rights, names, "Confusion"), note)]
 
 
 def _accuracy(rows: Rows, gold: Bool[np.ndarray, "M N"], said: Bool[np.ndarray, "M N"]) -> float:
-    """Examples with an unknown label cannot be right."""
+    """Return the accuracy; examples with an unknown label count as wrong."""
     known = np.array([UNKNOWN not in row for row in rows], bool)
     return exact(gold[known], said[known]) * float(known.mean()) if known.any() else 0.0
 

@@ -1,4 +1,4 @@
-"""What is decided for a classifier, where nobody else has: by what comes in."""
+"""Automatic settings of a classifier, by the kind of input."""
 
 from collections import Counter
 from dataclasses import replace
@@ -9,10 +9,10 @@ from regard.inputs.sound import defaults as sounds
 from regard.inputs.text import defaults as texts
 from regard.settings.decisions import Decision, Plan, Sample, Size, watch
 
-TIME_TO_TUNE = 300  # seconds, below which a pretrained encoder is not tried
+TIME_TO_TUNE = 300  # seconds; with less time, no pretrained encoder is tried
 TUNING = {"max_tokens": 800, "max_epochs": 5, "learning_rate": 2e-4, "schedule": "linear"}
-LABEL = 2  # tokens of a label and its end
-RARE = 0.2  # of an even share; such classes would be overlooked
+LABEL = 2  # tokens of a label and the end token
+RARE = 0.2  # share of the even size; smaller classes would be ignored
 
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
@@ -23,7 +23,7 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
 def _scores(sample: Sample) -> list[Decision]:
     if sample.several:
         return [texts.held_out(sample.count, "examples"), watch("micro_f1", "a row may have several labels, or none")]
-    counts, watched = Counter(sample.targets), watch("accuracy", "what is wanted are right labels")
+    counts, watched = Counter(sample.targets), watch("accuracy", "the aim is correct labels")
     rarest = min(counts.values(), default=1) * len(counts) / max(1, len(sample.targets))
     if len(counts) > 1 and rarest < RARE:
         name = min(counts, key=counts.__getitem__)
@@ -51,7 +51,7 @@ def _text(sample: Sample) -> Plan:
 
 
 def _two_texts(sample: Sample) -> Plan:
-    """A Transformer, whose words can look at those of the other text."""
+    """Plan a Transformer, whose words can attend to those of the other text."""
     cut = texts.tokenizer([text for two in sample.inputs for text in two], 2 * sample.count)
     firsts, seconds = (texts.token_lengths([two[side] for two in sample.inputs], cut) for side in (0, 1))
     common: dict[str, Any] = {

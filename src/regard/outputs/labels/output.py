@@ -1,8 +1,9 @@
-"""A label comes out, or several: the encoder's memory is pooled into one vector, and a linear layer weighs the classes.
+"""Classification with one label or several: the encoder output is pooled into one vector, and a linear layer scores
+the classes.
 
-    p(c | x) = softmax(W pool(Memory(x)) + b)_c          of several labels: σ(…)_c
+    p(c | x) = softmax(W pool(Memory(x)) + b)_c          with several labels: σ(…)_c
 
-Labels, scores, calibration, answers and looking are the same for whatever comes in.
+Labels, scores, calibration, predictions and looking are the same for every input.
 """
 
 from collections.abc import Sequence
@@ -28,26 +29,28 @@ from regard.outputs.result import Candidate, Prediction
 class LabelsOutput(LabelsTraining):
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Classifier, inputs: Sequence[Any]) -> list[Prediction]:
-        """The most probable label, or all that reach the threshold; `n_best` gives the runners-up."""
+        """Predict the most probable label, or all that reach the threshold; with `n_best`, also the next ones."""
         names, how = [self.input.name(one) for one in inputs], self.recipe.decoding
         table = log_probabilities(self.logits(model, inputs), self.labels)
         return [labeled(name, row, self.labels, how) for name, row in zip(names, table, strict=True)]
 
     def given_candidates(self, model: Classifier, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
-        """log p(label | input) of given labels."""
+        """Return log p(label | input) of given labels."""
         wanted = [self.labels.require(label) for label in outputs]
         table = log_probabilities(self.logits(model, inputs), self.labels)
         return [candidate(number, row, self.labels) for number, row in zip(wanted, table, strict=True)]
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Classifier, one: Any, options: LookOptions) -> list[Told]:
-        """The given label, or the most probable ones; of several labels, all that are given, one after the other."""
+        """Return the given label, or the most probable ones. With several labels per example, return all predicted
+        ones.
+        """
         (row,) = log_probabilities(self.logits(model, [one]), self.labels)
         chosen, shown = looked_at(row, self.labels, self.recipe.decoding, options.output), said(row, self.labels)
         return [Told(number, self.labels.names[number], float(np.exp(row[number])), shown) for number in chosen]
 
     def case(self, model: Classifier, one: Any, told: Told) -> Case:
-        """The label is the one row; what it saw of the input depends on how the memory is pooled."""
+        """Return the case with the label as its one row; its columns depend on how the memory is pooled."""
         item, first = self.item_of(one), by_class_token(model.encoder, model.pooling)
         item = item if attends(model.pooling) else self.input.inside(item)
         name = told.text

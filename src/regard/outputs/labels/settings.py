@@ -1,7 +1,7 @@
-"""The recipe of classification: whatever comes in gets a label, or several.
+"""The recipe of classification: any input gets one label, or several.
 
-One job for all. `data.kind` says what comes in: a new kind is a data section that extends `LabelSettings`, model
-sections that extend `HeadSettings`, both added to the unions below and to `MODELS`, and its input in `jobs.py`.
+One job serves all inputs; `data.kind` selects the input. A new kind needs a data section that extends `LabelSettings`
+and model sections that extend `HeadSettings`, both in the unions below and in `MODELS`, and its input in `jobs.py`.
 """
 
 from abc import abstractmethod
@@ -32,42 +32,42 @@ KINDS = "text, texts (two at a time), image, sound or series"
 
 
 class LabelSettings(FilesSettings):
-    """Where examples and their labels come from; shared by texts, pictures and recordings.
+    """Source of the examples and labels, shared by texts, pictures and recordings.
 
     Each of train, valid and test is a FILE, a folder with a sub-folder for each class, or corpus:NAME.
     """
 
-    counted: ClassVar[str]  # the word for one example
+    counted: ClassVar[str]  # the noun for one example
     label: Column | None = Field(
         None,
         description="column of the label: a name, or a number from 0; by default 'label', or the second column; "
         "toxic+obscene: several columns of 0 and 1",
     )
     separator: str | None = Field(
-        None, min_length=1, description="what separates the labels of one example, such as '|'; null: one label each"
+        None, min_length=1, description="separator of the labels of one example, such as '|'; null: one label each"
     )
     names: dict[str, str] = Field({}, description="what to call labels that the files write otherwise: {0: negative}")
 
     def columns_with(self, side: str, column: Column | None) -> Columns:
-        """Those of the examples, which are called `side`, and of their labels."""
+        """Return the columns of the inputs, named `side`, and of the labels."""
         return Columns({side: column, "label": self.label}, self.header, target_text=self.writing, folders=True)
 
     @property
     def writing(self) -> Writing:
-        """How labels are written in the files."""
+        """Return how labels are written in the files."""
         return Writing(self.separator, tuple(sorted(self.names.items())))
 
     @model_validator(mode="before")
     @classmethod
     def _labels_are_text(cls, given: Any) -> Any:
-        """YAML reads `{0: negative}` as a number; a label is a text."""
+        """Convert labels to text: YAML reads `{0: negative}` as a number."""
         if isinstance(given, dict) and isinstance(given.get("names"), dict):
             return {**given, "names": {str(key): value for key, value in given["names"].items()}}
         return given
 
 
 class HeadSettings(Settings):
-    """What every classifier has above its encoder, and how its errors are weighed."""
+    """Settings of the layers above every encoder, and of the loss."""
 
     head_dropout: float = Field(0.1, ge=0, lt=1, description="share of the pooled vector dropped in training")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="probability spread over all classes in the loss")
@@ -78,7 +78,7 @@ class HeadSettings(Settings):
 
 # -------------------------------------------------------------------------------------------------------------- data
 class LabeledTextSettings(LabelSettings):
-    """What texts with labels have in common, one or two at a time."""
+    """Settings of labeled texts, one or two at a time."""
 
     counted: ClassVar[str] = "text"
     tokenizer: OneTextTokenizer = Field(
@@ -110,7 +110,7 @@ class TextSettings(LabeledTextSettings):
 
 
 class TwoTextsSettings(LabeledTextSettings):
-    """Two texts and a label, such as a premise, a hypothesis and whether it follows: .tsv, .csv, .jsonl, .parquet."""
+    """Two texts and a label, such as a premise, a hypothesis and their relation: .tsv, .csv, .jsonl, .parquet."""
 
     counted: ClassVar[str] = "pair of texts"
     kind: Literal["texts"] = Field("texts", description=KINDS)
@@ -139,7 +139,7 @@ class ImageSettings(LabelSettings, PictureSettings):
 
 
 class LabeledSoundSettings(RecordingSettings, LabelSettings):
-    """Labeled recordings: a folder or a tar with a sub-folder for each class, or a list of paths and labels."""
+    """Labeled recordings: a folder or tar with a sub-folder for each class, or a list of paths and labels."""
 
     counted: ClassVar[str] = "recording"
     kind: Literal["sound"] = Field("sound", description=KINDS)
@@ -154,7 +154,7 @@ class LabeledSoundSettings(RecordingSettings, LabelSettings):
 
 
 class SeriesSettings(LabeledSeriesSettings):
-    """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
+    """Labeled series: a table whose lines name their series and label, or a folder of tables by class."""
 
     counted: ClassVar[str] = "series"
     kind: Literal["series"] = Field("series", description=KINDS)
@@ -182,15 +182,15 @@ class PretrainedClassifierSettings(PretrainedTextSettings, HeadSettings):
 
 
 class ConvNetClassifierSettings(ConvNetSettings, HeadSettings):
-    """A small convolutional network, with self-attention over positions where that is asked for."""
+    """A small convolutional network, with self-attention over positions if requested."""
 
 
 class VisionTransformerClassifierSettings(VisionTransformerSettings, HeadSettings):
-    """The Vision Transformer; its class token is what the label is read from."""
+    """The Vision Transformer; the label is read from its class token."""
 
 
 class EfficientNetClassifierSettings(EfficientNetSettings, PoolingSettings, HeadSettings):
-    """EfficientNet-Lite0 with its ImageNet weights, under a new head that looks at its regions."""
+    """EfficientNet-Lite0 with ImageNet weights, under a new head that attends to its regions."""
 
     score: ScoreName = Field("scaled_dot", description="how a query is held against a region; pooling=attention only")
 
@@ -217,7 +217,7 @@ class SeriesTransformerClassifierSettings(TransformerSeriesSettings, PoolingSett
 
 # ------------------------------------------------------------------------------------------------------------- recipe
 class AnswerSettings(Settings):
-    """How a trained classifier is asked."""
+    """How a trained classifier predicts."""
 
     n_best: int = Field(1, ge=1, le=1000, description="labels given back for each input, the most probable first")
     threshold: float = Field(0.5, gt=0, lt=1, description="probability from which a label is given (several labels)")

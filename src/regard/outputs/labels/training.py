@@ -1,4 +1,4 @@
-"""A classifier learns: its model, the labels of batches, and what is counted of them."""
+"""Training of a classifier: the model, the targets of batches, and the scores."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -60,7 +60,7 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return 2 if self.writing.separator is None else 1
 
     def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
-        """A class a row, or a row of zeros and ones; −1 for what counts nothing."""
+        """Return one class a row, or rows of zeros and ones; −1 for targets that are not counted."""
         if targets:
             return torch.from_numpy(self.labels.target([self.labels.decode(target) for target in targets]))
         return torch.full((1, len(self.labels)), -1.0) if self.labels.several else torch.tensor([UNKNOWN])
@@ -77,7 +77,7 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         )  # fmt: skip
 
     def planned(self) -> Planned | None:
-        """With two classes; a pretrained encoder tells its own sizes and vocabulary."""
+        """Plan with two classes; a pretrained encoder has its own sizes and vocabulary."""
         s, data = self.recipe.model, self.recipe.data
         if not isinstance(s, RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings):
             return None
@@ -99,12 +99,12 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return self.quick(model, valid)
 
     def quick(self, model: Classifier, valid: Examples) -> dict[str, float]:
-        """Of all validation examples, in one pass."""
+        """Return scores of all validation examples, in one pass."""
         return classes.quick(*self._stored(model, valid), self.labels, self.recipe.decoding.threshold)
 
     @torch.inference_mode()
     def _stored(self, model: Classifier, examples: Examples) -> tuple[Logits, list[tuple[int, ...]]]:
-        """Logits and classes of all examples of a split."""
+        """Return the logits and classes of all examples of a split."""
         table = np.empty((len(examples), len(self.labels)), np.float32)
         for rows, batch in self.scored_batches(examples).in_order():
             table[rows] = model.logits(batch.source.to(device_of(model))).float().cpu().numpy()
@@ -114,7 +114,7 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return table, [self.labels.decode(examples.target(row)) for row in range(len(examples))]
 
     def some(self, valid: Examples, most: int) -> list[Example]:
-        """Of each label in turn."""
+        """Return examples of each label in turn."""
         by_label: dict[tuple[str, ...], list[Example]] = {}
         for example in valid.examples(QUICK):
             by_label.setdefault(example.texts, []).append(example)
@@ -126,17 +126,19 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return classes.pictures(*self._stored(model, valid), self.labels, "Validation data")
 
     def test_scores(self, model: Classifier, examples: Sequence[Example], alignments: bool) -> Scores:
-        """Accuracy, F1 of each class, confusion, calibration."""
+        """Return accuracy, F1 of each class, confusion and calibration."""
         logits = self.logits(model, [example.input for example in examples])
         rows = self._classes(examples)
         scores = classes.scores(logits, rows, self.labels, self.recipe.decoding.threshold)
         unknown = sum(UNKNOWN in row for row in rows)
         if unknown:
-            scores.notes["unknown labels"] = f"{unknown} examples have a label that training did not: all wrong"
+            scores.notes["unknown labels"] = (
+                f"{unknown} examples have a label that is not in the training data; they count as wrong"
+            )
         return scores
 
     def measure(self) -> Measure:
-        """Accuracy; F1 where training looks at F1, or where an example may have several labels."""
+        """Return accuracy; F1 if training uses F1 or an example may have several labels."""
         name = "micro_f1" if self.several else self.recipe.training.metric
         return Measure(name) if name in ("macro_f1", "micro_f1") else Measure("accuracy", of_hits=True)
 
@@ -148,7 +150,9 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         return classes.tally(answers, self._classes(examples), self.labels, self.measure().name)
 
     def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, Bool[np.ndarray, "M N"]]:
-        """The most frequent label; of texts, TF-IDF and logistic regression; of other inputs, the nearest mean."""
+        """Return the baselines: the most frequent label; for texts, TF-IDF and logistic regression; for other inputs,
+        the nearest mean.
+        """
         is_text = not isinstance(self.input.plain(examples[0].input), np.ndarray)
         learned = train.sample(ROWS if is_text else FEW_ROWS)
         rows = self._classes(learned)

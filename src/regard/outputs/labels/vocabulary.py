@@ -1,5 +1,6 @@
-"""What every output has whose targets are classes: their names, learned from the training data, and how many of each
-there are. Labels of whole inputs and tags of words stand on it."""
+"""Shared base of outputs whose targets are classes: class names and counts from the training data. Labels of whole
+inputs and tags of words use it.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,24 +25,24 @@ from regard.inputs.base import Vocabulary
 from regard.outputs.base import I, M, Output, R
 
 LABELS = "labels.json"
-FEW = 10  # training examples of a class that are hardly enough
-UNEVEN = 10.0  # how many times larger the largest class may be than the smallest, before weights are worth a thought
+FEW = 10  # a class with fewer training examples is reported
+UNEVEN = 10.0  # ratio of the largest class to the smallest above which weights are suggested
 
 
 class ClassOutput(Output[R, I, M], Generic[R, I, M]):
     learns_from_all: ClassVar[bool] = True
     takes_instead: ClassVar[bool] = True
-    fewest: ClassVar[int] = 2  # classes that there have to be
+    fewest: ClassVar[int] = 2  # minimum number of classes
 
     def __init__(self, recipe: R, input: I) -> None:
         super().__init__(recipe, input)
         self._labels: Labels | None = None
-        self._counts: NDArray[np.int64] | None = None  # of each class in training, whose weights depend on it
+        self._counts: NDArray[np.int64] | None = None  # training examples of each class, for class weights
         self._examples = 0
 
     @property
     def writing(self) -> Writing:
-        """How classes are written in the user's files."""
+        """Return how classes are written in the user's files."""
         return self.recipe.data.columns.target_text or Writing()
 
     # -------------------------------------------------------------------------------------------------------- targets
@@ -50,7 +51,7 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
         return None if self._labels is not None else ["labels", repr(self.writing)]
 
     def learn(self, texts: Iterable[str]) -> Labels:
-        """Those that occur in training: a model cannot learn any other."""
+        """Learn the labels that occur in the training data; a model cannot learn any other."""
         if self._labels is None:
             self._labels = self._enough(Labels.learned(texts, self.writing))
         return self._labels
@@ -63,7 +64,7 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
         if len(labels) < self.fewest:
             found = ", ".join(map(repr, labels.names)) or "none"
             where = f"data.train={self.recipe.data.train}"
-            raise RegardError(f"{where}: a classifier needs two classes at least; there is {found}")
+            raise RegardError(f"{where}: a classifier needs at least two classes; found {found}")
         return labels
 
     def choice(self, word: str) -> int:
@@ -92,7 +93,7 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
         return splits
 
     def class_weights(self) -> Float[Tensor, " N"] | None:
-        """Of training; what a run's folder has needs none."""
+        """Return the class weights for training; a saved run needs none."""
         if self._counts is None:
             return None
         total = self._examples if self.several else int(self._counts.sum())
@@ -100,12 +101,12 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
 
     @property
     def several(self) -> bool:
-        """Whether what has a class may have more than one."""
+        """Whether an item may have more than one class."""
         return self.labels.several
 
     # ---------------------------------------------------------------------------------------------------------- check
     def check(self, splits: dict[Role, Any]) -> CheckReport:
-        """What is wrong with inputs, and with labels: unknown ones, rare ones, classes of very unequal size."""
+        """Report problems of inputs and labels: unknown labels, rare labels, classes of very unequal size."""
         report, noun = super().check(splits), self.counted
         counts = {role: class_counts(one, len(self.labels)) for role, one in splits.items()}
         findings = [*report.findings, *self._balance(splits["train"], counts["train"])]
@@ -124,11 +125,11 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
 
     @property
     def counted(self) -> str:
-        """What has a class: the word for one of them."""
+        """Return the noun for one classified item."""
         return self.recipe.data.columns.sides[0]
 
     def _unknown(self, role: Role, examples: Examples) -> Iterator[Finding]:
-        """Labels that training does not have: nobody could learn them."""
+        """Report labels that the training data does not have."""
         if role == "train":
             return
         found: Counter[str] = Counter()
@@ -141,7 +142,7 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
                 lines.append(line)
         if found:
             shown = ", ".join(f"{name!r} ({count:,})" for name, count in found.most_common(5))
-            what = f"{_count(found.total(), self.counted)} with a label that training does not have: {shown}"
+            what = f"{_count(found.total(), self.counted)} with a label that is not in the training data: {shown}"
             advice = "look for other spellings; these can only count as wrong"
             yield Finding("warning", role, what, found.total(), examples.name, lines, advice)
 
@@ -161,7 +162,7 @@ class ClassOutput(Output[R, I, M], Generic[R, I, M]):
 
 
 def class_counts(examples: Examples, classes: int) -> NDArray[np.int64]:
-    """How many targets of a split are of each class."""
+    """Return the number of targets of each class in a split."""
     ids = [examples.target(row) for row in range(len(examples))]
     return np.bincount(np.concatenate(ids) if ids else [], minlength=FIRST + classes)[FIRST:]
 
@@ -169,10 +170,11 @@ def class_counts(examples: Examples, classes: int) -> NDArray[np.int64]:
 def class_weights(
     wish: str | dict[str, float], labels: Labels, counts: NDArray[np.int64], total: int, *, several: bool
 ) -> Float[Tensor, " N"] | None:
-    """Weights whose mean over the training examples is one (of several labels: what a yes weighs beside a no).
+    """Return weights whose mean over the training examples is one (with several labels: the weight of a yes relative
+    to a no).
 
     balanced: one label, w_c = M / (N m_c), so that all classes weigh the same together (King and Zeng 2001); several
-    labels, w_c = (M − m_c) / m_c, so that yes and no do. `counts` has the m_c of training, `total` is M.
+    labels, w_c = (M − m_c) / m_c, so that yes and no do. `counts` holds m_c of the training data, `total` is M.
     """
     if wish == "none":
         return None
@@ -189,5 +191,5 @@ def _count(count: int, noun: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """Series are several as they are."""
+    """Return the plural; "series" stays as it is."""
     return noun if noun.endswith("s") else f"{noun}s"

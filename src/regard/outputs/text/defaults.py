@@ -33,7 +33,7 @@ def translate(kinds: tuple[str, str], sample: Sample) -> Plan:
         texts.held_out(sample.count, "pairs", least=500),
         texts.writes_at_most(target),
         Decision("decoding.beam", 4, "beams beyond this rarely find better sentences"),
-        watch("bleu", "what is wanted are good translations, and not a small loss"),
+        watch("bleu", "the aim is good translations, not a small loss"),
     ]
     dropout = 0.1 if sample.count > 200_000 else 0.2
     common: dict[str, Any] = {"kind": "transformer", "tied": "all" if joint else "output", "dropout": dropout}
@@ -51,7 +51,7 @@ def caption(kinds: tuple[str, str], sample: Sample) -> Plan:
     decisions = [
         *form, *writing, texts.held_out(sample.count, "pictures"),
         Decision("decoding.beam", 4, "beams beyond this rarely find better sentences"),
-        watch("bleu4", "what is wanted are good captions, and not a small loss"),
+        watch("bleu4", "the aim is good captions, not a small loss"),
     ]  # fmt: skip
     common = {"kind": "recurrent", "context": "attention", "score": "additive", "dropout": 0.3 if photos else 0.1}
     widths = {"width": 256, "embedding": 192} if photos else {"width": 128, "embedding": 96}
