@@ -207,7 +207,8 @@ def test_vectors_are_told_by_their_kind_and_must_have_one_width():
         ({"data.tokenizer": {"joint": True}}, "have a vocabulary each"),
         ({"data.augment": {"flip": True}}, "what is left would be right"),
         ({"data.question": 0, "data.answer": 0}, "the same column as question"),
-        ({"data.train": "corpus:shapes-answers"}, "did you mean 'shapes-questions'"),
+        ({"data.train": "corpus:shapes-question"}, "did you mean 'shapes-questions'"),
+        ({"data.train": "corpus:shapes-answers"}, "'shapes-answers'; choose from shapes-questions"),
     ],
 )
 def test_impossible_settings_are_named(listed, change, message, tmp_path):

@@ -236,5 +236,9 @@ def test_a_data_set_of_the_hub_is_looked_into(tmp_path, monkeypatch):
     with pytest.raises(RegardError, match=r"the hub did not give the dataset somebody/else: .*needs a network"):
         detect("hub:somebody/else")
     table.to_parquet(data / "train-00001-of-00002.parquet")
-    with pytest.raises(CallError, match="train is in several files"):
+    with pytest.raises(CallError, match=r"1 of 2 shards are there \(train-00001-of-00002\.parquet\): bring the others"):
+        detect("hub:somebody/moods")
+    (data / "train-00000-of-00001.parquet").rename(data / "train.parquet")
+    (data / "train-00001-of-00002.parquet").rename(data / "train-2.parquet")
+    with pytest.raises(CallError, match=r"train is in several files \(train-2\.parquet, train\.parquet\)"):
         detect("hub:somebody/moods")

@@ -142,7 +142,7 @@ def test_positions(run, tmp_path):
         ([TEXT, "--kind", "corss"], "corss"),
         ([TEXT, "--view", "beams", "--n-best", "9"], "n_best=9 is more than beam=3"),
         (["one", "two"], "put a sentence in quotes"),
-        ([""], "has no token"),
+        ([""], "the input is empty: give a text or a file"),
     ],
 )
 def test_wrong_calls_are_named(run, options, told):

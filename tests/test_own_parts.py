@@ -69,7 +69,9 @@ def test_it_is_checked_and_costed(recipe):
 
 
 def test_mistakes_in_its_recipe_are_told(recipe):
-    with pytest.raises(CallError, match=r"model\.wide: unknown key; did you mean 'width'"):
+    with pytest.raises(CallError, match=r"model\.widht: unknown key; did you mean 'width'"):
+        config.read(recipe, ["model.widht=3"])
+    with pytest.raises(CallError, match=r"model\.wide: unknown key; choose from width"):
         config.read(recipe, ["model.wide=3"])
 
 

@@ -133,9 +133,9 @@ def check(recipe: Any, overrides: Overrides = ()) -> Any:
 
 
 def _are_overrides(given: Any) -> bool:
-    """Whether these are changes of settings, and not data: `["data.max_length=9"]` or `{"data.max_length": 9}`."""
+    """Whether these are settings, not data: `["data.max_length=9"]` or `{"data.max_length": 9}`, or nested."""
     if isinstance(given, Mapping):
-        return all(isinstance(key, str) and "." in key for key in given)
+        return all(isinstance(key, str) and ("." in key or isinstance(value, dict)) for key, value in given.items())
     return isinstance(given, list | tuple) and all(isinstance(one, str) and "=" in one for one in given)
 
 
