@@ -205,7 +205,7 @@ def test_the_command_line_writes_and_scores(run, capsys):
     ]
     assert told("abc", "decoding.max_length=2", n_best=3, temperature=0.01) == "de\n" * 3
     assert told("abc", "decoding.max_length=2", "decoding.n_best=3", temperature=0.01) == "de\n" * 3
-    with pytest.raises(CallError, match=r"decoding\.n_best=3 asks for several, but temperature=0 writes"):
+    with pytest.raises(CallError, match=r"decoding\.n_best=3 requests several outputs, but temperature=0 gives"):
         told("abc", n_best=3)
     assert told("lmno", "decoding.max_length=4") == "lmno.\nab\n"  # line breaks are those of the text
 

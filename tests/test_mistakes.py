@@ -89,7 +89,7 @@ NO_RUN = [
     # data and time
     Mistake("train pairs.tsv --job classification", ("--job classification", "did you mean 'classify'")),
     Mistake("train pairs.tsv --job asr", ("did you mean 'transcribe'",)),
-    Mistake("train pairs.tsv --time-limit soon", ("write seconds, or such as 45s",)),
+    Mistake("train pairs.tsv --time-limit soon", ("write seconds, or a text such as 45s",)),
     Mistake("train movies.csv data.label=sentimant", ("did you mean 'sentiment'",)),
     Mistake("train translate-transformer --dry-run", ("are for data", "regard train DATA")),
     Mistake("train pairs.tsv training.device=cuda", ("there is no CUDA GPU here", "try auto or cpu")),
@@ -460,7 +460,7 @@ CALLS = [
     Call("a key", lambda df, _: {"recipe": df, "training": {"lr": 1}}, "did you mean 'learning_rate'"),
     Call("a column", lambda df, _: {"recipe": df, "data": {"label": "sentimant"}}, "did you mean 'sentiment'"),
     Call("a start", lambda df, _: {"recipe": df, "start": "runs/x"}, "no such run: runs/x"),
-    Call("a time", lambda df, _: {"recipe": df, "time_limit": "soon"}, "write seconds, or such as 45s"),
+    Call("a time", lambda df, _: {"recipe": df, "time_limit": "soon"}, "write seconds, or a text such as 45s"),
 ]
 
 

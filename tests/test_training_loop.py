@@ -328,7 +328,7 @@ def test_finished_run_does_nothing_unless_a_limit_is_raised(tmp_path: Path) -> N
     assert result.step == 24
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == files
     _, result, messages = train(tmp_path, max_epochs=5)
-    assert "goes on from step 24" in messages[0]
+    assert "resumes from step 24" in messages[0]
     assert result.step == 30
 
 
@@ -391,7 +391,7 @@ def test_signal_saves_and_says_how_to_go_on(tmp_path: Path, sent: signal.Signals
     with pytest.raises(Stopped, match="stopped at step 8"):
         fit(new_model(), Interrupting(), settings(), tmp_path, evaluate=validate, on_message=messages.append)
     assert signal.getsignal(sent) is before
-    assert "the same command goes on" in messages[-1]
+    assert "run the same command again to resume" in messages[-1]
     whole, expected, _ = train(tmp_path / "whole")
     resumed, result, _ = train(tmp_path)
     assert same(whole, resumed)

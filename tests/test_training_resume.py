@@ -131,7 +131,7 @@ def test_damaged_checkpoint_is_told_and_the_one_before_used(tmp_path: Path, whol
     what = damage(tmp_path / "state" / "step-00000012")
     _, _, messages = train(tmp_path)
     assert f"step 12 is damaged ({what}" in messages[0]
-    assert "goes on from step 10" in messages[1]
+    assert "resumes from step 10" in messages[1]
     assert_same_run(tmp_path, whole)
 
 

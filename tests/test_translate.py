@@ -357,7 +357,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(tmp_path):
         out, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert out == ""
-    assert "the same command goes on" in said
+    assert "run the same command again to resume" in said
     assert list((run / "state").iterdir()), "nothing was saved"
 
 

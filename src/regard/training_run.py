@@ -1,4 +1,4 @@
-"""A recipe is trained in a folder: the data is checked and prepared, the model built and fitted, the page written."""
+"""Train a recipe in a folder: check and prepare the data, build and fit the model, write the report page."""
 
 import json
 import sys
@@ -36,28 +36,28 @@ from regard.training.parallel import processes
 from regard.training.run_state import Result
 from regard.work import Deadline
 
-SHORTEST = 0.1  # of the time that there is goes into training, however long preparing the data took
-VALIDATING = 0.2  # of the time until a deadline may go into validation
-PICTURE_SECONDS = 2.0  # that pictures are thought to take, before they were drawn
-PICTURE_SHARE = 0.05  # of the time between two of them
-TEST_SECONDS, LEAST_TEST_SECONDS = 60.0, 2.0  # that test data takes, about, where no time is given; and at least
-TEST_SHARE = 0.05  # of the time there is
+SHORTEST = 0.1  # least share of the time for training, however long preparing the data took
+VALIDATING = 0.2  # largest share of the time until a deadline for validation
+PICTURE_SECONDS = 2.0  # assumed time to draw the pictures, before it was measured
+PICTURE_SHARE = 0.05  # largest share of the time between two drawings
+TEST_SECONDS, LEAST_TEST_SECONDS = 60.0, 2.0  # reserved for test data: without a time limit, and the minimum
+TEST_SHARE = 0.05  # of the time limit
 NO_TEST = "no test score: {count:,} examples are not divided for testing (data.test_share=0); give data.test=FILE"
-DATA = "training data"  # in the identity of a run, the fingerprint of what it is trained on
+DATA = "training data"  # key of the data's fingerprint in the identity of a run
 
 
 def page_of(folder: Path) -> AbstractContextManager[None]:
-    """A page of the run while it trains; its address is said."""
+    """Serve a page of the run during training; print its address."""
     from regard.serve.watching import watched
 
     return watched(folder, lambda line: print(f"regard: {line}", file=sys.stderr))
 
 
 def train(recipe: Recipe, folder: Path, *, check: bool = True, deadline: Deadline | None = None) -> None:
-    """From the beginning, or from the last checkpoint of the folder; in one process, or in those of torchrun.
+    """Train from the beginning or the folder's last checkpoint, in one process or in those of torchrun.
 
-    `check`: say what is wrong with the data before the first step. `deadline`: when all has to be done; a run that
-    begins is trained until then, whatever the recipe says. One that is resumed has the limit that it began with.
+    `check`: report data problems before the first step. `deadline`: when everything must be done; a new run trains
+    until then, whatever the recipe says. A resumed run keeps its first limit.
     """
     with processes(recipe.training.device, recipe.training.shard) as parallel, locked(folder, parallel):
         job = fine_tuning.started(recipe, folder, jobs.make)
@@ -84,7 +84,7 @@ def train(recipe: Recipe, folder: Path, *, check: bool = True, deadline: Deadlin
             validating=1.0 if deadline is None or parallel.world > 1 else VALIDATING,
         )  # fmt: skip
         if parallel.main:
-            _keep(job, folder)  # anew: limits may have been raised
+            _keep(job, folder)  # again: limits may have been raised
             best = _best(job, folder).to(parallel.device)
             summary = _summary(job, model, result) | {"test": _test(job.bound(best), folder, result, deadline)}
             atomic.write_text(folder / SUMMARY, json.dumps(summary, ensure_ascii=False, indent=1))
@@ -94,24 +94,24 @@ def train(recipe: Recipe, folder: Path, *, check: bool = True, deadline: Deadlin
 
 
 def _limited(recipe: Recipe, folder: Path, seconds: float) -> Recipe:
-    """The recipe with so much time to train, which is noted in its file."""
+    """Return the recipe with this time limit, which is also written to its file."""
     limit = round(seconds, 1)
     note_time_limit(folder, limit)
     return recipe.model_copy(update={"training": recipe.training.model_copy(update={"time_limit": limit})})
 
 
 def _complete(old: dict[str, Any]) -> dict[str, Any]:
-    """The identity of a run that an older version began, with the settings that have been added since."""
+    """Return the identity of a run of an older version, completed with settings that are newer."""
     recipe = {name: value for name, value in old.items() if name != DATA}
     try:
         return old | config.as_tree(config.build(recipe))
-    except CallError:  # a setting that is no more: it is listed among the differences
+    except CallError:  # a removed setting: it is listed among the differences
         return old
 
 
 def _watch(job: Job, folder: Path) -> Callable[[nn.Module, int], None]:
-    """Keeps attention at every validation, for the view of it as training goes on; and the pictures of the report, as
-    often as they take a small share of the time only."""
+    """Return a callback that records attention at every validation, for the training replay, and draws the report's
+    pictures as often as that takes a small share of the time."""
     most, last, took = job.recipe.training.looks, time.monotonic(), PICTURE_SECONDS
 
     def watch(model: nn.Module, step: int) -> None:
@@ -134,7 +134,7 @@ def _keep_pictures(job: Job, folder: Path) -> None:
 
 
 def _check(job: Job, folder: Path) -> None:
-    """Before the first step, say what is wrong with the data, and refuse what cannot be trained on."""
+    """Report problems of the data before the first step, and raise if it cannot be trained on."""
     report = job.check(folder / "cache", estimates=False)
     atomic.write_text(folder / CHECK, json.dumps(report.as_dict(), ensure_ascii=False, default=str))
     if report.findings:
@@ -143,27 +143,27 @@ def _check(job: Job, folder: Path) -> None:
 
 
 def _keep(job: Job, folder: Path) -> None:
-    """All that prediction needs beside the weights."""
+    """Write everything that prediction needs besides the weights."""
     folder.mkdir(parents=True, exist_ok=True)
     job.save(folder)
     atomic.write_text(folder / CONFIG, yaml.safe_dump(config.as_tree(job.recipe), allow_unicode=True, sort_keys=False))
 
 
 def _best(job: Job, folder: Path) -> nn.Module:
-    """The model with its best weights."""
+    """Return the model with its best weights."""
     model = job.build()
     read_weights(model, folder / WEIGHTS)
     return model.eval()
 
 
 def _report(job: Job, folder: Path) -> None:
-    """The page of the run, with pictures of the best weights."""
+    """Write the page of the run, with pictures of the best weights."""
     _keep_pictures(job, folder)
     write_report(folder, title=job.recipe.about or folder.name)
 
 
 def _test(job: Job, folder: Path, result: Result, deadline: Deadline | None) -> dict[str, Any] | None:
-    """The score of the best weights on test data, or why there is none; once, also of a run that is resumed."""
+    """Return the score of the best weights on test data, or why there is none; computed once per run."""
     training = job.recipe.training
     if not training.score_test:
         return None
@@ -180,7 +180,7 @@ def _test(job: Job, folder: Path, result: Result, deadline: Deadline | None) -> 
     print("regard: scoring the test data", file=sys.stderr)
     try:
         found = job.final_score(share)
-    except RegardError as problem:  # nothing was held out, or the file cannot be read
+    except RegardError as problem:  # no test split, or the file cannot be read
         return {"words": f"no test score: {problem}"}
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The base of all settings: frozen, typed, and unforgiving about unknown keys."""
+"""The base class of all settings: frozen, typed, and strict about unknown keys."""
 
 from collections.abc import Iterator
 from types import NoneType, UnionType
@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class Settings(BaseModel):
     """One section of a recipe. Every field has a type, a default where one makes sense, and a description.
 
-    What one field alone cannot tell (heads must divide width) is said by `problems`, in sentences; `config.read` runs
-    it on every section and reports all mistakes together.
+    `problems` reports what the type of one field cannot check (heads must divide width). `config.read` calls it on
+    every section and reports all mistakes together.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -19,8 +19,8 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _choices_as_typed(cls, given: Any) -> Any:
-        """A value of the command line as one of the choices of its field: 3 where they are 1 and 3, `none` where that
-        is one of them (and not, as elsewhere, nothing at all)."""
+        """Convert a command-line value to a choice of its field: 3 where the choices are 1 and 3. `none` stays `none`
+        where it is a choice, and means None elsewhere."""
         if not isinstance(given, dict):
             return given
         typed = {}
@@ -34,12 +34,12 @@ class Settings(BaseModel):
         return {**given, **typed}
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """(field, what is wrong with it) for impossible combinations. The field is relative to this section."""
+        """Yield (field, problem) for impossible combinations. The field is relative to this section."""
         yield from ()
 
 
 def _choices(annotation: Any) -> list[Any]:
-    """All values of the literals in an annotation; None, if it may be that."""
+    """Return all values of the literals in an annotation; None where None is allowed."""
     if annotation is NoneType:
         return [None]
     kind, arguments = get_origin(annotation), get_args(annotation)

@@ -1,6 +1,6 @@
-"""What is decided for a user who only points at data: a value for a setting, and the reason that stands beside it.
+"""Automatic settings: values that are chosen from the data, each with its reason.
 
-Every input and every output decides for its own settings, from a sample of the data and the time there is.
+Each input and output kind chooses its own settings, from a sample of the data and the training time available.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-AUTO = "auto"  # what a recipe says where its data is to decide
+AUTO = "auto"  # in a recipe: choose this value from the data
 
 
 class Decision(NamedTuple):
@@ -18,10 +18,10 @@ class Decision(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A model that could be trained: its settings, from `model.` on, the passes over the data that it needs, and the
-    fewest examples with which it is better than a smaller one. `training`: settings of that section that it needs.
+    """A model size that can be trained: its settings (keys from `model.` on), the passes over the data that it needs,
+    and the fewest examples with which it beats a smaller one. `training`: settings of that section that it needs.
 
-    Of one whose `path` is package:NAME, a run is made first."""
+    If `path` is package:NAME, a run is created from that package first."""
 
     name: str
     settings: dict[str, Any]
@@ -32,26 +32,27 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """What is known of data before there is a recipe: some examples of it, spread over all of them.
+    """Facts about the data before a recipe exists: examples, sampled evenly from the whole data.
 
-    `inputs`: texts, or facts of pictures, recordings and tables; `targets`: texts, empty where there are none.
-    `told`: settings that the user has decided already, by their dotted keys: what follows from them is decided here.
+    `inputs`: texts, or facts about pictures, recordings and tables; `targets`: texts, empty if there are none.
+    `told`: settings that the user has set already, by dotted key; the automatic ones must be consistent with them.
     """
 
     count: int
     inputs: Sequence[Any]
     targets: Sequence[str]
-    seconds: float  # to train
+    seconds: float  # available for training
     told: Mapping[str, Any] = field(default_factory=dict)
-    several: bool = False  # whether a target may be several labels
+    several: bool = False  # whether a target may have several labels
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was decided. Of `sizes`, small to large, the largest is taken that can make its passes in time. Batches
-    of little data are small, but have at least `batch` tokens (regions, frames, steps); of much, `usual` ones.
+    """Automatic settings. Of `sizes` (small to large), the largest that can make its passes in time is used. Small data
+    gets small batches, of at least `batch` tokens (regions, frames, steps); large data gets batches of `usual` tokens.
 
-    `sample`: how much of large data shows how fast a model is, as data is counted; 0: some thousand examples."""
+    `sample`: how much of large data is used to measure the speed of a model, in units of data; 0: a few thousand
+    examples."""
 
     decisions: list[Decision]
     sizes: list[Size] = field(default_factory=list)
@@ -61,12 +62,12 @@ class Plan:
 
 
 def watch(metric: str, why: str) -> Decision:
-    """The score of validation that decides which weights are best."""
+    """Return the setting of the validation metric that selects the best weights."""
     return Decision("training.metric", metric, why)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The least value that so many per cent of all do not exceed."""
+    """Return the smallest value that is at least as large as `percent` per cent of all values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0
 

@@ -1,4 +1,4 @@
-"""An encoder on its own, in the manner of BERT: its sizes, or a trained one by the path of its run."""
+"""Settings of an encoder alone, BERT style: its sizes, or the run folder of a trained encoder."""
 
 from collections.abc import Iterator
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The models a text-to-text recipe can ask for."""
+"""Settings of text-to-text models."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -31,7 +31,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 class SizedSettings(Settings):
-    """A section whose `size` is a name for several of its fields; what is given beside it takes precedence."""
+    """A section whose `size` sets several of its fields; fields that are given explicitly take precedence."""
 
     sizes: ClassVar[Mapping[str, dict[str, Any]]]
 
@@ -44,7 +44,7 @@ class SizedSettings(Settings):
 def head_problems(
     width: int, heads: int, kv_heads: int | None = None, positions: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with the heads of a Transformer of this width."""
+    """Yield the problems of this number of heads and this width in a Transformer."""
     if width % heads:
         usual = [str(count) for count in (1, 2, 4, 8, 12, 16, 32) if width % count == 0]
         yield "heads", f"must divide width={width}; {', '.join(usual)} would"
@@ -55,7 +55,7 @@ def head_problems(
 
 
 class RecurrentSettings(Settings):
-    """Recurrent sequence to sequence: one vector as the only message, or attention over all encoder states."""
+    """Recurrent sequence to sequence: a single context vector, or attention over all encoder states."""
 
     kind: Literal["recurrent"] = Field("recurrent", description="recurrent or transformer")
     cell: Literal["gru", "lstm"] = Field("gru", description="recurrent cell of encoder and decoder")
@@ -64,15 +64,15 @@ class RecurrentSettings(Settings):
         description="how the source reaches the decoder: as its first state, as one vector at every step, by attention",
     )
     query: Literal["previous", "current"] = Field(
-        "previous", description="state that asks: before the step (Bahdanau) or after it (Luong); attention only"
+        "previous", description="query state: before the step (Bahdanau) or after it (Luong); attention only"
     )
     input_feeding: bool = Field(
         False, description="feed the last attended vector into the next step; query=current only"
     )
-    score: ScoreName = Field("additive", description="how a query is held against a key; attention only")
-    gate: bool = Field(False, description="a gate on what attention brings, so that the decoder can look away")
+    score: ScoreName = Field("additive", description="attention score function; attention only")
+    gate: bool = Field(False, description="a learned gate on the context, so the decoder can ignore it")
     doubly_stochastic: float = Field(
-        0.0, ge=0, description="weight of the penalty for inputs whose attention over all words does not sum to one"
+        0.0, ge=0, description="weight of the penalty for inputs whose attention, summed over output words, is not 1"
     )
     width: int = Field(256, ge=1, description="width of states and annotations (each direction has half)")
     embedding: int = Field(256, ge=1, description="width of the word vectors")
@@ -104,7 +104,7 @@ class TransformerSettings(SizedSettings):
 
     kind: Literal["transformer"] = Field("transformer", description="recurrent or transformer")
     size: Literal["tiny", "small", "base", "big"] | None = Field(
-        None, description="a named size; what is given beside it takes precedence"
+        None, description="a named size; fields that are given explicitly take precedence"
     )
     width: int = Field(256, ge=1, description="width of the vectors between layers (d_model)")
     heads: int = Field(8, ge=1, description="attention heads")
@@ -116,9 +116,9 @@ class TransformerSettings(SizedSettings):
     norm: Literal["layer", "rms"] = Field("layer", description="layer norm or root-mean-square norm")
     activation: Literal["relu", "gelu", "swish", "swiglu"] = Field("relu", description="inside the feed-forward layers")
     positions: PositionName = Field("sinusoidal", description="how the model knows the order of words")
-    combine: Literal["add", "concat"] = Field("add", description="how positions meet the word vectors")
-    max_positions: int = Field(512, ge=1, description="longest sequence that learned positions know")
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a key")
+    combine: Literal["add", "concat"] = Field("add", description="how positions are combined with the word vectors")
+    max_positions: int = Field(512, ge=1, description="longest sequence, for learned positions")
+    score: ScoreName = Field("scaled_dot", description="attention score function")
     tied: Literal["none", "output", "all"] = Field(
         "output",
         description="share word vectors with the output layer: the decoder's, or the source's too",
@@ -131,4 +131,4 @@ class TransformerSettings(SizedSettings):
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from head_problems(self.width, self.heads, self.kv_heads, self.positions)
         if self.positions not in {"sinusoidal", "learned"} and self.combine == "concat":
-            yield "combine", f"has no meaning for positions={self.positions}, which add nothing to the word vectors"
+            yield "combine", f"has no effect with positions={self.positions}, which add nothing to the word vectors"

@@ -1,4 +1,4 @@
-"""How the vectors of a memory become one."""
+"""Settings of pooling: how the vectors of the encoder output become one vector."""
 
 from typing import Literal
 
@@ -12,4 +12,4 @@ class PoolingSettings(Settings):
     pooling: Literal["attention", "mean", "max", "summary"] = Field(
         "attention", description="how the vectors become one; summary: the last states, or the mean of a Transformer"
     )
-    score: ScoreName = Field("additive", description="how a query is held against a vector; pooling=attention only")
+    score: ScoreName = Field("additive", description="attention score function; pooling=attention only")

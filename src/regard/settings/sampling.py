@@ -1,4 +1,4 @@
-"""How tokens are drawn from a model's distribution: those of a text, or those of a picture."""
+"""Settings of sampling tokens from a model's distribution, for texts and pictures."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from regard.settings.base import Settings
 
-COLDEST = 0.001  # scores divided by less overflow, and what is drawn is the most probable token anyway
+COLDEST = 0.001  # scores divided by less overflow; sampling gives the most probable token anyway
 
 
 def _drawable(temperature: float) -> float:
@@ -20,20 +20,20 @@ Temperature = Annotated[float, AfterValidator(_drawable)]
 
 
 class SamplingSettings(Settings):
-    """temperature=0 takes the most probable token; the same seed draws the same."""
+    """temperature=0 takes the most probable token; the same seed gives the same samples."""
 
-    temperature: Temperature = Field(1.0, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
-    top_k: int = Field(0, ge=0, description="draw from the k most probable tokens only; 0 is all")
-    top_p: float = Field(1.0, gt=0, le=1, description="draw from the fewest tokens that hold this much probability")
-    seed: int = Field(0, ge=0, description="of the draws; the same seed gives the same output")
+    temperature: Temperature = Field(1.0, ge=0, description="below 1 sharpens the distribution; 0 is greedy")
+    top_k: int = Field(0, ge=0, description="sample from the k most probable tokens only; 0 is all")
+    top_p: float = Field(1.0, gt=0, le=1, description="sample from the fewest tokens whose probabilities sum to this")
+    seed: int = Field(0, ge=0, description="random seed of sampling; the same seed gives the same output")
 
-    n_best: int = Field(1, ge=1, le=1000, description="outputs given back for each input, best first")
+    n_best: int = Field(1, ge=1, le=1000, description="outputs returned for each input, best first")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.n_best > 1 and not self.temperature:
-            yield "n_best", "asks for several, but temperature=0 writes the same every time: give a temperature"
+            yield "n_best", "requests several outputs, but temperature=0 gives the same one every time: set temperature"
 
     @property
     def random(self) -> bool:
-        """Whether outputs are drawn, and not the most probable ones."""
+        """Whether outputs are sampled instead of the most probable ones."""
         return self.temperature > 0

@@ -1,17 +1,16 @@
-"""How far a run is on its way to its end, by steps or by time. Schedules run by this position x, and by its end n.
+"""Progress of a run towards its end, by steps or by time: the position x and the end n that schedules use.
 
     limits of steps     n = max_steps, or the steps of max_epochs;   x(s) = s
     limit of time       n = s₀ + k(s₀), the plan, made once after the first s₀ steps were timed;
                         x(s+1) = x(s) + (n − x(s)) / k(s)
 
-k(s) is the number of steps that still fit after step s: into the seconds that are left, at the running mean of the
-seconds of a step, with the validations on the way, and as long as the last validation took set aside for the one at
-the end; and never more than the limits of steps leave. As long as all goes as planned, x grows by one a step. On a
-machine that becomes slower it grows faster, and on one that becomes faster, slower; it never goes back, and comes to n
-with the last step that fits. So a learning rate ends at the low end of its schedule, however long a run may be.
+k(s) is the number of steps that fit after step s, at the running mean of a step's seconds. It subtracts the time of
+the validations on the way and of the last one, and never exceeds the limits of steps. In a steady run x grows by one a
+step. On a machine that becomes slower it grows faster, on one that becomes faster, slower. It never decreases, and
+reaches n with the last step that fits. So the learning rate always ends at the low end of its schedule.
 
-The plan and x are kept in checkpoints: a run that was stopped goes on with both. `seconds` are those of process 0, on
-all processes, so that all of them have the same x.
+The plan and x are in checkpoints, so a stopped run resumes with both. `seconds` are those of process 0 on all
+processes, so all of them have the same x.
 """
 
 import math
@@ -21,25 +20,23 @@ from regard.settings.training import FALLING, TrainingSettings
 from regard.training.run_state import RunState
 from regard.training.schedule import schedule
 
-SETTLING = 3  # first steps of a process, which are not timed: they take memory, and may compile
+SETTLING = 3  # first steps of a process, not timed: they allocate memory and may compile
 TIMED = 5  # steps that are timed before the plan is made
-FIRST_VALIDATION = (
-    0.04  # of the time limit, is what the first validation is thought to take where validation is bounded
-)
+FIRST_VALIDATION = 0.04  # of the time limit: assumed cost of the first validation where validation time is limited
 HORIZON = 20  # steps over which the running mean of a step's seconds forgets
 
 
 class Budget:
-    """`len_epoch(number)`: batches of an epoch; `run` tells where a run stands, and keeps the plan.
+    """Progress and learning rate of a run. `len_epoch(number)`: batches of an epoch. `run`: state, with the plan.
 
-    `validating`: the share of the time that validation may take. A validation that is due sooner is left out.
+    `validating`: the share of the time that validation may take. A validation that is due sooner is skipped.
     """
 
     def __init__(
         self, settings: TrainingSettings, len_epoch: Callable[[int], int], run: RunState, validating: float = 1.0
     ) -> None:
         self.settings, self.run = settings, run
-        self.apart = 1 / validating - 1  # times as long as a validation takes, training goes on until the next
+        self.apart = 1 / validating - 1  # training time between validations, in multiples of a validation's time
         if validating < 1 and settings.time_limit is not None and not run.step:
             run.plan.validation = FIRST_VALIDATION * settings.time_limit
         self.begun, self.seconds = run.step, run.seconds
@@ -47,9 +44,9 @@ class Budget:
         self.epoch = math.ceil(len_epoch(0) / settings.accumulate) if self.falls or self.by_time else 0  # its steps
         self.most = last_step(settings, len_epoch(0)) if self.falls or self.by_time else math.inf
 
-    # ------------------------------------------------------------------------------------------------ what it tells
+    # ------------------------------------------------------------------------------------------------ queries
     def rate(self) -> float:
-        """The learning rate of the next step."""
+        """Return the learning rate of the next step."""
         step, plan = self.run.step + 1, self.run.plan
         if not self.by_time:
             return schedule(self.settings, self.most)(step)
@@ -61,19 +58,19 @@ class Budget:
 
     @property
     def timing(self) -> bool:
-        """Whether the next step is one of those by which the plan is made: a device has to be waited for."""
+        """Whether the next step is timed for the plan, so that the caller must wait for the device."""
         return self.by_time and self.run.plan.timed < TIMED
 
     def has_time_to_validate(self) -> bool:
-        """Whether a step fits after a validation that is due now. If not, the one at the end comes soon enough."""
+        """Whether a step still fits after a validation now. If not, the final validation is soon enough."""
         validation, history = self.run.plan.validation, self.run.history
         if history and self.seconds - history[-1]["seconds"] < self.apart * validation:
             return False
         return not self.by_time or self._left() - validation >= self.run.plan.pace
 
-    # -------------------------------------------------------------------------------------------- what it is told
+    # -------------------------------------------------------------------------------------------- updates
     def advance(self, seconds: float, validated: bool) -> None:
-        """After each step: how much time is used; `validated`: some of it since the step before by a validation."""
+        """Record the elapsed time after each step; `validated`: whether it includes a validation."""
         took, self.seconds = seconds - self.seconds, seconds
         if not self.by_time:
             return
@@ -91,12 +88,12 @@ class Budget:
         plan.position += (plan.last - plan.position) / fit
 
     def _left(self) -> float:
-        """Seconds of the limit that are left for training."""
+        """Return the seconds of the limit that are left for training."""
         assert self.settings.time_limit is not None
         return self.settings.time_limit - self.seconds - self.run.plan.validation
 
     def _fitting(self) -> int:
-        """The steps that fit into what is left: whole rounds of steps and a validation, then steps alone."""
+        """Return how many steps fit into the time left: whole rounds of steps and a validation, then single steps."""
         left, pace, validation = self._left(), max(self.run.plan.pace, 1e-9), self.run.plan.validation
         between = max(self.settings.validate_every or self.epoch, math.ceil(self.apart * validation / pace))
         first = between - self.run.step % between  # steps until the next validation
@@ -108,7 +105,7 @@ class Budget:
 
 
 def last_step(settings: TrainingSettings, epoch: int) -> int | float:
-    """The last step by the limits of steps, of which infinity is none. Epochs are taken to be as long as the first."""
+    """Return the last step by the limits of steps, or infinity. All epochs are assumed to be as long as the first."""
     steps = math.inf if settings.max_steps is None else settings.max_steps
     epochs = math.inf if settings.max_epochs is None else settings.max_epochs
     return min(steps, math.inf if epochs == math.inf else math.ceil(epoch * epochs / settings.accumulate))

@@ -1,10 +1,10 @@
-"""Checkpoints that survive anything: written to the side, flushed to the disk, then renamed into place (`atomic`).
+"""Crash-safe checkpoints: written to a temporary place, flushed to the disk, then renamed into place (`atomic`).
 
     RUN/state/step-00000500/   run.json  tensors.safetensors  SHA256SUMS
 
-A rename is atomic, so a checkpoint is there as a whole or not at all, whenever the process dies. `SHA256SUMS` tells a
-file that was damaged later (`sha256sum -c` reads it too); then the checkpoint before is used. Nothing in it can
-execute.
+A rename is atomic, so a checkpoint is complete or absent, whenever the process dies. `SHA256SUMS` (also for
+`sha256sum -c`) detects files that were damaged later; the previous checkpoint is used then. Nothing in a checkpoint is
+executed.
 """
 
 import hashlib
@@ -35,13 +35,13 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run, the last `keep` of them."""
+    """The checkpoints of one run; the last `keep` are kept."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, oldest first."""
+        """Return the steps that have a checkpoint, oldest first."""
         names = [entry.name for entry in self.folder.iterdir()] if self.folder.is_dir() else []
         return sorted(int(match[1]) for name in names if (match := re.fullmatch(r"step-(\d+)", name)))
 
@@ -58,12 +58,12 @@ class Checkpoints:
             sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
             (part / SUMS).write_text(sums, encoding="utf-8")
 
-        atomic.write_folder(place, fill)  # there may be a damaged one, or the same step with another validation
+        atomic.write_folder(place, fill)  # replaces a damaged one, or one of the same step before its validation
         steps = self.steps()
         self._remove([self._place(old) for old in steps[: -self.keep]])
 
     def latest(self, say: Callable[[str], None]) -> int | None:
-        """The step of the newest checkpoint that is whole; each damaged one is reported."""
+        """Return the step of the newest undamaged checkpoint; report each damaged one."""
         self._recover()
         steps = self.steps()
         for step in reversed(steps):
@@ -78,7 +78,7 @@ class Checkpoints:
         return None
 
     def damage(self, step: int) -> str | None:
-        """What is wrong with a checkpoint, or None."""
+        """Return what is wrong with a checkpoint, or None."""
         place = self._place(step)
         try:
             lines = (place / SUMS).read_text(encoding="utf-8").splitlines()
@@ -106,7 +106,7 @@ class Checkpoints:
             raise RegardError(f"the checkpoint {place} cannot be read: {error}") from error
 
     def _recover(self) -> None:
-        """Put back what a save of the same step had put aside when it died, before its own was in place."""
+        """Restore the checkpoint that an interrupted save of the same step had moved away."""
         for aside in self.folder.glob(f"*{ASIDE}"):
             atomic.recover(aside.with_name(aside.name.removesuffix(ASIDE)))
 
@@ -120,12 +120,12 @@ class Checkpoints:
 
 
 def write_weights(weights: Tensors, file: Path) -> None:
-    """`model.safetensors`, replaced in one go: whoever reads it finds the old one or the new one."""
+    """Write `model.safetensors` atomically: readers find the old file or the new one."""
     atomic.write_tensors(file, weights, {"format": "pt"})
 
 
 def read_weights(model: nn.Module, file: Path) -> None:
-    """Put the weights of a file into a model. It knows about weights that two layers share."""
+    """Load weights from a file into a model, including weights that layers share."""
     try:
         load_model(model, file)
     except (OSError, SafetensorError, RuntimeError) as error:
@@ -134,11 +134,11 @@ def read_weights(model: nn.Module, file: Path) -> None:
 
 
 def refuse_what_is_no_number(weights: Tensors, file: Path) -> None:
-    """A model with one weight that is not a number answers nothing but nonsense."""
+    """Raise if a weight is NaN or infinite: the model's output would be meaningless."""
     bad = [name for name, value in weights.items() if value.is_floating_point() and not value.isfinite().all()]
     if bad:
         more = f" and {len(bad) - 1} more weights" if len(bad) > 1 else ""
-        raise RegardError(f"{file} is damaged: {bad[0]}{more} hold what is not a number (NaN or infinity)")
+        raise RegardError(f"{file} is damaged: {bad[0]}{more} contain NaN or infinity")
 
 
 def _sha256(file: Path) -> str:

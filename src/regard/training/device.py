@@ -1,14 +1,14 @@
-"""The device that a model is trained on and asked on."""
+"""The device for training and prediction."""
 
 import torch
 
 from regard.errors import CallError
 
-DEVICES = {"cpu", "cuda", "mps", "xpu"}  # torch has others that compute nothing, as meta
+DEVICES = {"cpu", "cuda", "mps", "xpu"}  # torch has others that compute nothing, such as meta
 
 
 def pick_device(name: str, local_rank: int = 0) -> torch.device:
-    """`auto` is a GPU if there is one. With many processes each takes its own."""
+    """Return the device by name; `auto` is a GPU if there is one. With several processes each takes its own GPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -1,4 +1,4 @@
-"""Whether a run may go on with the recipe given now: only what does not touch the path of the weights may differ."""
+"""Check whether a run may resume with a recipe: settings that influence the weights must not differ."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ FREE = {
     *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
     *(f"training.{name}" for name in ("log_every", "looks", "tensorboard", "score_test", "device", "threads", "shard")),
 }
-# Some schedules fall until then: they are part of the path.
+# Some schedules fall until the end of the run, so its limits influence the weights.
 ENDS = {"training.max_steps", "training.max_epochs", "training.time_limit"}
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """`training.learning_rate: 0.001 → 0.002`, one line for each field that may not differ and does."""
+    """Return `training.learning_rate: 0.001 → 0.002`, one line for each setting that differs but must not."""
     before, after = _flat(old), _flat(new)
     schedule = after.get("training.schedule")
     found = []
@@ -31,7 +31,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested sections → dotted names. Tuples and lists are the same thing here, as in JSON."""
+    """Flatten nested sections to dotted names. Tuples and lists are equal here, as in JSON."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, dict):

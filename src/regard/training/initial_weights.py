@@ -1,4 +1,4 @@
-"""Fine-tuning: a model begins with the weights of another one, as far as they fit; and some of it may stay fixed."""
+"""Fine-tuning: initialize a model with the weights of another one where they fit, and freeze some of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ Vocabulary = Mapping[str, int]  # piece → id
 
 @dataclass(frozen=True)
 class Taken:
-    """Which weights came from the other model: whole; by rows, so many of so many; or not at all."""
+    """Which weights were copied from the other model: whole, by rows (copied and total), or not at all."""
 
     whole: list[str] = field(default_factory=list)
     rows: dict[str, tuple[int, int]] = field(default_factory=dict)
     new: dict[str, str] = field(default_factory=dict)  # with the reason
-    left: list[str] = field(default_factory=list)  # weights of the other model that have no place in this one
+    left: list[str] = field(default_factory=list)  # weights of the other model that this one does not have
 
     def sentences(self, origin: str) -> list[str]:
         every = len(self.whole) + len(self.rows) + len(self.new)
@@ -39,13 +39,13 @@ def start_from(
 ) -> Taken:
     """Copy all weights whose names and shapes fit. `vocabularies`: (old, new) of each tokenizer that changed.
 
-    A table with a row for each token of an old vocabulary gives the rows of the tokens that the new one has, too.
+    In a table with one row a token, the rows of the tokens that both vocabularies have are copied.
     """
     taken, used = Taken(), set()
     for names, target in _by_tensor(model):
         name = next((name for name in names if name in weights), None)
         if name is None:
-            taken.new[names[0]] = "there is nothing of this name"
+            taken.new[names[0]] = "the other run has no weight of this name"
             continue
         used.update(names)
         value = weights[name]
@@ -62,12 +62,12 @@ def start_from(
             taken.new[names[0]] = f"it is {_shape(target)} here and {_shape(value)} there"
     taken.left.extend(sorted(name for name in weights if name not in used))
     if not taken.whole and not taken.rows:
-        raise CallError("start: no weight of that run fits this model; is it of the same kind and size?")
+        raise CallError("start: no weight of that run fits this model; use a run of the same kind and size")
     return taken
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Fix the weights whose names the patterns match; `encoder` stands for all that is in it. Their names come back."""
+    """Freeze the weights that match the patterns, and return their names; `encoder` matches all weights inside it."""
     names = dict(model.named_parameters())
     frozen: list[str] = []
     for pattern in patterns:
@@ -78,12 +78,12 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     for name in frozen:
         names[name].requires_grad_(False)
     if frozen and not any(weight.requires_grad for weight in names.values()):
-        raise CallError("training.freeze: nothing is left to be trained")
+        raise CallError("training.freeze matches all weights: nothing is left to train")
     return list(dict.fromkeys(frozen))
 
 
 def _by_tensor(model: nn.Module) -> list[tuple[list[str], Tensor]]:
-    """Each weight and kept buffer once, with all the names that it has: tied ones have several."""
+    """Return each weight and persistent buffer once, with all its names: tied weights have several."""
     found: dict[int, tuple[list[str], Tensor]] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         found.setdefault(id(tensor), ([], tensor))[0].append(name)

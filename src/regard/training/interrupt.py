@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: finish the step, save, leave. A second Ctrl-C leaves at once and loses the last steps only."""
+"""Ctrl-C and SIGTERM: finish the step, save, exit. A second Ctrl-C exits at once and loses only the last steps."""
 
 import signal
 import threading
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was stopped from outside and has saved its state; the same call goes on. Exit code 130."""
+    """Training was stopped by a signal and has saved its state; the same call resumes it. Exit code 130."""
 
 
 class Interrupt:
-    """While open, `asked` tells whether somebody wants the run to stop."""
+    """Signal handler while open; `asked` is whether a stop was requested."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.asked = False
@@ -20,7 +20,7 @@ class Interrupt:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupt":
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers in the main thread only
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._ask)
         return self

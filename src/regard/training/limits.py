@@ -1,11 +1,11 @@
-"""When a run ends, and how far it is."""
+"""The limits of a run, and its progress."""
 
 from regard.settings.training import TrainingSettings
 from regard.training.run_state import RunState
 
 
 def reached(run: RunState, settings: TrainingSettings, out_of_time: bool) -> str:
-    """The limit that ends the run now, or nothing. Processes have to agree on the time, so the caller tells it."""
+    """Return the limit that ends the run now, or "". The caller passes `out_of_time`, as processes must agree on it."""
     if settings.max_steps is not None and run.step >= settings.max_steps:
         return "max_steps"
     if settings.max_epochs is not None and run.epoch >= settings.max_epochs:
@@ -16,7 +16,7 @@ def reached(run: RunState, settings: TrainingSettings, out_of_time: bool) -> str
 
 
 def share_done(run: RunState, settings: TrainingSettings, passes: float) -> float | None:
-    """How much of the run is behind us, by the limit that will be the first to end it; None if nothing limits it."""
+    """Return the share of the run that is done, by the limit that will be reached first; None without a limit."""
     shares: list[float] = []
     if settings.max_steps is not None:
         shares.append(run.step / settings.max_steps)
@@ -28,5 +28,5 @@ def share_done(run: RunState, settings: TrainingSettings, passes: float) -> floa
 
 
 def why_ended(limit: str, settings: TrainingSettings) -> str:
-    """A limit by the setting that made it: `training.max_steps=500`."""
+    """Return a limit as the setting that made it: `training.max_steps=500`."""
     return f"training.{limit}={getattr(settings, limit)}"

@@ -1,7 +1,7 @@
-"""One trainer at a time in a folder: two would delete each other's unfinished checkpoints, and cut metrics off.
+"""A lock so that only one process trains in a folder: two would delete each other's checkpoints and truncate metrics.
 
-The system's own lock on `RUN/lock` (flock; on Windows, that of msvcrt) belongs to the process and goes with it, however
-it dies: there is no stale lock to be removed. The file says who holds it.
+The lock of the operating system on `RUN/lock` (flock; msvcrt on Windows) is released when the process dies, however
+that happens: stale locks cannot occur. The file names the process that holds it.
 """
 
 import os
@@ -21,12 +21,12 @@ except ImportError:  # on Windows
     fcntl = None
     import msvcrt
 
-BEYOND = 2**30  # the byte of the file that is locked on Windows, where nobody can read a byte that is locked
+BEYOND = 2**30  # the locked byte of the file on Windows, where a locked byte cannot be read
 
 
 @contextmanager
 def locked(folder: Path, parallel: Parallel) -> Iterator[None]:
-    """The folder is ours for the length of the block, or a `CallError` on all processes. Process 0 holds the lock."""
+    """Hold the lock of the folder for the block (in process 0), or raise a `CallError` in all processes."""
     handle: int | None = None
     is_new = not folder.exists()
     with parallel.main_first():
@@ -42,16 +42,16 @@ def locked(folder: Path, parallel: Parallel) -> Iterator[None]:
         yield
     finally:
         if handle is not None:
-            with suppress(PermissionError):  # Windows removes no open file
-                (folder / LOCK).unlink(missing_ok=True)  # while it is still ours; whoever opened it before tries again
+            with suppress(PermissionError):  # Windows cannot remove an open file
+                (folder / LOCK).unlink(missing_ok=True)  # while locked; a process that opened it tries again
             os.close(handle)
             if is_new:
                 with suppress(OSError):
-                    folder.rmdir()  # a call that was refused before anything was written leaves nothing behind
+                    folder.rmdir()  # a refused call that has written nothing leaves no folder
 
 
 def _take(file: Path) -> int | None:
-    """An open file that holds the lock, or None if another process does."""
+    """Return an open file that holds the lock, or None if another process holds it."""
     while True:
         handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -67,7 +67,7 @@ def _take(file: Path) -> int | None:
                 os.ftruncate(handle, 0)
                 os.write(handle, f"process {os.getpid()} on {socket.gethostname()}, since {_now()}\n".encode())
                 return handle
-        os.close(handle)  # the file was removed between the two calls: what we hold is no longer at its place
+        os.close(handle)  # the file was removed between the two calls: our lock is on a deleted file
 
 
 def _lock(handle: int) -> None:

@@ -1,4 +1,4 @@
-"""The file of a lock, as anybody may read it: who trains in a folder."""
+"""Reader of a lock file: the process that trains in a folder."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ class Holder(NamedTuple):
 
 
 def holder(file: Path) -> Holder | None:
-    """Who has written the file of a lock, if it is there; whether that process still lives is another question."""
+    """Return the process that wrote the lock file, if the file exists; the process may be dead."""
     try:
         found = re.match(r"process (\d+) on (\S+), since", file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
 """The training loop: for any model whose `forward(batch)` gives a sum of losses and a count, on one process or many.
 
-Where a run stands is two integers for the data, (epoch, index), and one for the rest, the step: random numbers are
-seeded by (seed, step, process). So a run that was killed goes on from its last checkpoint as if nothing had happened.
+The position in the data is two integers, (epoch, index), and everything else depends on the step: random numbers are
+seeded by (seed, step, process). So a killed run resumes from its last checkpoint exactly.
 """
 
 import math
@@ -31,7 +31,7 @@ from regard.training.protocols import Batches
 from regard.training.run_state import Result, RunState, Window
 from regard.training.update import Update
 
-READ_EVERY = 10  # steps between looks at what the device computed, because each look waits for it
+READ_EVERY = 10  # steps between reads of results from the device, because each read waits for it
 BAD_STEPS = 10  # skipped steps in a row that end the run
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
@@ -42,7 +42,7 @@ Clock = Callable[[], float]
 
 
 class DivergenceError(RegardError):
-    """The loss is not a number or explodes, step after step."""
+    """The loss is NaN or explodes in many steps in a row."""
 
 
 def fit(
@@ -62,14 +62,14 @@ def fit(
     validating: float = 1.0,
     clock: Clock = time.perf_counter,
 ) -> Result:
-    """Train until a limit of the settings is reached, going on from the folder's last checkpoint if there is one.
+    """Train until a limit of the settings is reached; resume from the folder's last checkpoint if there is one.
 
-    `evaluate(model)` gives validation scores, among them `settings.metric`; `sample(model)` a text to show beside them;
-    `watch(model, step)` may look at the model at every validation, on the first process.
-    `config` is the resolved recipe: a folder that was started with another one is refused; `complete(old)` gives an
-    older version's recipe the settings that have been added since, at their defaults. The best weights (by the metric;
-    averaged, if `settings.average`) end up in `folder/model.safetensors`. `unit` is what the loss counts. `validating`
-    is the share of the time that validation may take. `clock()` tells the time in seconds.
+    `evaluate(model)` returns validation scores, including `settings.metric`; `sample(model)` a text to show with them.
+    `watch(model, step)` is called with the model at every validation, on the first process. `config` is the resolved
+    recipe: a folder started with another recipe is refused. `complete(old)` adds settings that are newer than an old
+    recipe, at their defaults. The best weights (by the metric; averaged, if `settings.average`) are written to
+    `folder/model.safetensors`. `unit` is what the loss counts. `validating` is the share of the time that validation
+    may take. `clock()` returns the time in seconds.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -131,9 +131,9 @@ class _Trainer:
         self.update = Update(model, settings, parallel, spare=lambda: next(batches.epoch(0)))
         self.clock, self.now = clock, clock()
         self.busy = self.waited = 0.0  # seconds of training, and of waiting for data, since the last line of metrics
-        self.ended = False  # whether an epoch ended with the last step, perhaps in the middle of its batches
-        self.passes = 0.0  # over the data: 1.5 is half-way through the second epoch
-        self.run, self.saved = RunState(), None  # saved: what the last checkpoint holds
+        self.ended = False  # whether an epoch ended with the last step, perhaps with batches left over
+        self.passes = 0.0  # epochs done: 1.5 is half-way through the second epoch
+        self.run, self.saved = RunState(), None  # saved: content of the last checkpoint
         if checkpoint is not None:
             self._restore(checkpoint)
         self.metrics = Metrics(folder, self.run.step, settings.tensorboard) if parallel.main else None
@@ -147,7 +147,7 @@ class _Trainer:
         if run.step and self._limit():
             self.say(f"{self.folder} has been trained to the end: {self._limit()} is reached at step {run.step:,}")
         elif run.step:
-            self.say(f"{self.folder} goes on from step {run.step:,}")
+            self.say(f"{self.folder} resumes from step {run.step:,}")
         if self.parallel.main:
             self.progress.start()
         with Interrupt(self.say) as interrupt:
@@ -172,22 +172,22 @@ class _Trainer:
             self.metrics.close()
 
     def _stream(self) -> Iterator[tuple[Any, int, int]]:
-        """Batches from where the run stands, each with the position that follows it."""
+        """Yield batches from the position of the run, each with the position that follows it."""
         epoch, index = self.run.epoch, self.run.index
         while self.settings.max_epochs is None or epoch < self.settings.max_epochs:
             length = self.batches.len_epoch(epoch)
             if length == 0:
-                raise CallError("there is nothing to train on: the data gives no batch")
+                raise CallError("nothing to train on: the data has no batch")
             for share in self.batches.epoch(epoch, index, self.parallel.rank, self.parallel.world):
                 index += 1
                 self.passes = epoch + index / length
                 yield share, epoch + index // length, index % length
             if index != length:
-                raise RuntimeError(f"epoch {epoch} was to have {length} batches and had {index}")
+                raise RuntimeError(f"epoch {epoch} should have {length} batches but had {index}")
             epoch, index = epoch + 1, 0
 
     def _next(self, stream: Iterator[tuple[Any, int, int]]) -> list[tuple[Any, int, int]]:
-        """The batches of one update. What is spent here is waiting: batches that are made ahead cost nothing."""
+        """Return the batches of one update. Time spent here is waiting for data; prefetched batches cost nothing."""
         started = self.clock()
         group = list(islice(stream, self.settings.accumulate))
         waited = self.clock() - started
@@ -229,7 +229,7 @@ class _Trainer:
             self._write_weights()
         best, metric = self.run.best, self.settings.metric
         score = "not validated yet" if best is None else f"best {metric} {best['value']:.4g}"
-        where = f"saved in {self.folder}; the same command goes on from there"
+        where = f"saved in {self.folder}; run the same command again to resume"
         message = f"stopped at step {self.run.step:,} ({score}) and {where}"
         self.say(message)
         raise Stopped(message)
@@ -246,7 +246,7 @@ class _Trainer:
 
     # ---------------------------------------------------------------------------------------------- read and log
     def _read(self) -> None:
-        """Fetch what the device computed, and look for steps that it skipped."""
+        """Read the results from the device, and report skipped steps."""
         run, pending, self.pending = self.run, self.pending, []
         rows = torch.stack([computed for *_, computed in pending]).tolist() if pending else []
         for (step, epoch, index, _), (total, count, length, bad) in zip(pending, rows, strict=True):
@@ -258,13 +258,13 @@ class _Trainer:
             run.skipped += 1
             run.bad_in_a_row += 1
             what = f"loss {total / count:.4g}, gradient {length:.4g}, epoch {epoch + 1}, batch {index + 1}"
-            self.say(f"step {step:,} was skipped and the weights left as they were: {what}")
+            self.say(f"step {step:,} was skipped and the weights were not changed: {what}")
             if run.bad_in_a_row >= BAD_STEPS:
                 raise DivergenceError(
                     f"{BAD_STEPS} steps in a row gave no usable gradient, the last one with {what}. In a new "
                     f"folder, try a smaller training.learning_rate (now {self.settings.learning_rate:g}), a longer "
                     f"training.warmup (now {self.settings.warmup}) or a smaller training.clip (now "
-                    f"{self.settings.clip:g}). If it was so from the first step on, look at the data"
+                    f"{self.settings.clip:g}). If it happens from the first step on, check the data"
                 )
         self._tick(training=True)
 
@@ -319,13 +319,13 @@ class _Trainer:
         if self.metrics is not None:
             self.metrics.write(record)
             self.progress.validation(record)
-        if better:  # the state first: then the file of weights is never ahead of what the state knows
+        if better:  # the state first, so that the file of weights is never newer than the state
             run.best = {"step": run.step, "value": value, "scores": scores}
             self._save()
             self._write_weights()
 
     def _better(self, value: float, scores: dict[str, float]) -> bool:
-        """Than the best so far; of equal scores, the one with the lower loss."""
+        """Whether these scores are better than the best so far; ties are broken by the loss."""
         if self.run.best is None:
             return True
         former = self.run.best["value"]
@@ -365,11 +365,9 @@ class _Trainer:
         self.saved = self._standing()
         before, now = checkpoint.run["threads"], torch.get_num_threads()
         if before != now:
-            self.say(
-                f"{before} threads before and {now} now: the result will be as good, but not the same to the last bit"
-            )
+            self.say(f"{before} threads before and {now} now: the result will be equivalent, but not bit-identical")
         if self.run.best is not None and self.run.best["step"] == self.run.step:
-            self._write_weights()  # the run may have died between its state and this file
+            self._write_weights()  # the run may have died between writing its state and this file
 
     def _tick(self, training: bool = False) -> None:
         now = self.clock()

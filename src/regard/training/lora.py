@@ -1,12 +1,12 @@
-"""Low-rank adaptation: a trained matrix stays as it is, and a product of two small ones learns what to add to it.
+"""Low-rank adaptation: a trained matrix is fixed, and the product of two small matrices is learned and added to it.
 
-    W' = W + (α/r) B A        W: out × in, fixed;   A: r × in, drawn;   B: out × r, zero at the start
+    W' = W + (α/r) B A        W: out × in, fixed;   A: r × in, random;   B: out × r, zero at the start
 
 Hu et al. 2021, section 4.1 (arXiv:2106.09685). With r = 8, a matrix of 1024 × 1024 has 16 thousand numbers to learn
 instead of a million; gradients and the optimizer's state shrink with them.
 
 Where we differ: W' is formed before it is used (a parametrisation of torch), so that whatever uses a layer's weight
-works as before; for our widths that costs little. What is saved for use has W' itself, under the usual name: every run
+works as before; for our widths that costs little. `model.safetensors` has W' itself, under the usual name: every run
 is an ordinary model. The adapters are saved beside it, in the files of the library `peft`.
 """
 
@@ -44,14 +44,14 @@ class LowRank(nn.Module):
 
 
 def adapt(model: nn.Module, rank: int, alpha: float, targets: Sequence[str], learning: Sequence[str] = ()) -> list[str]:
-    """Give the linear maps that the patterns name an adapter; fix all else, but for weights named in `learning`.
+    """Add adapters to the linear maps that match `targets`; freeze all else except the weights in `learning`.
 
-    The names of the maps come back. Weights are drawn from torch's generator: seed it before.
+    Return the names of the maps. Weights are sampled from torch's generator: seed it before.
     """
     linear = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     chosen = [name for name in linear if any(fnmatchcase(name, pattern) for pattern in targets)]
     if not chosen:
-        raise CallError(f"training.lora.targets: {', '.join(targets)} name no linear map{nearest(targets[0], linear)}")
+        raise CallError(f"training.lora.targets: {', '.join(targets)} match no linear map{nearest(targets[0], linear)}")
     shared = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     for name in chosen:
         if id(linear[name].weight) in shared:
@@ -66,13 +66,13 @@ def adapt(model: nn.Module, rank: int, alpha: float, targets: Sequence[str], lea
 
 
 def merged(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A state with adapters → the state of the ordinary model: W' under the name of W. Without adapters, as it is."""
+    """Merge adapters into the state of the ordinary model: W' under the name of W. Others are unchanged."""
     parts, plain = _parts(weights)
     return plain | {f"{name}.weight": p["original"] + p["0.scale"] * (p["0.B"] @ p["0.A"]) for name, p in parts.items()}
 
 
 def save_adapters(weights: dict[str, Tensor], folder: Path, base: str) -> None:
-    """Only what was learnt, as `peft` writes it; nothing if there are no adapters. `base`: the run they belong to."""
+    """Write the adapters as `peft` does; nothing if there are none. `base`: the run they belong to."""
     parts, _ = _parts(weights)
     if not parts:
         return

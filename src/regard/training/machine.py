@@ -1,4 +1,4 @@
-"""What a run is trained on, as it stands in `machine.json` and in its report."""
+"""Description of the machine of a run, for `machine.json` and the report."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from regard import __version__
 
 
 def machine(device: torch.device, processes: int = 1) -> dict[str, Any]:
-    """Nothing that tells whose machine it is."""
+    """Return device, processor and versions; no data that identifies the machine or its owner."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     found = {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,

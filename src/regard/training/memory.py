@@ -1,4 +1,4 @@
-"""A model that this machine cannot hold is refused while it is built, before memory or patience runs out."""
+"""Refuse a model that does not fit into memory while it is built, before memory runs out."""
 
 import math
 import os
@@ -12,18 +12,18 @@ from torch.overrides import TorchFunctionMode
 from regard.errors import CallError
 
 MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.arange}
-MOST = 5_000  # weights, each of them a table or a vector: as many as several hundred layers have
-LONGEST = 2**24  # of one axis: more than any vocabulary or window has
+MOST = 5_000  # weights, each a matrix or a vector: as in several hundred layers
+LONGEST = 2**24  # size of one axis: more than any vocabulary or window has
 
 
 def within_memory(build: Callable[[], nn.Module], memory: int | None = None) -> nn.Module:
-    """What `build` makes, or a `CallError` as soon as it takes more than `memory` bytes, or all there are."""
+    """Return `build()`, or raise a `CallError` as soon as it takes more than `memory` bytes (default: all memory)."""
     with _Counting(memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
         return build()
 
 
 class _Counting(TorchFunctionMode):
-    """Asks every function that makes a tensor how large it will be (`meta` has shapes and no memory), then calls it."""
+    """Compute the size of every new tensor before it is made (on `meta`, which uses no memory)."""
 
     def __init__(self, memory: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class _Counting(TorchFunctionMode):
             else:
                 planned = func(*args, **{**kwargs, "device": "meta"})
                 longest, size = max(planned.shape, default=0), planned.nbytes
-        except (RuntimeError, TypeError, OverflowError):  # torch cannot even count it
+        except (RuntimeError, TypeError, OverflowError):  # too large for torch to count
             longest, size = LONGEST + 1, 0
         self.bytes += size
         self.weights += 1
@@ -57,7 +57,7 @@ class _Counting(TorchFunctionMode):
         if self.bytes > self.memory:
             raise CallError(
                 f"the model is too large for this machine: its weights alone take more than {self.memory / 1e9:,.3g} GB"
-                ", which is all the memory there is; make the sizes of model (width, layers, ...) smaller"
+                ", all of its memory; make the sizes of model (width, layers, ...) smaller"
             )
         if self.weights > MOST:
-            raise CallError(f"the model has more than {MOST:,} tables of weights; give model fewer layers")
+            raise CallError(f"the model has more than {MOST:,} tables of weights; use fewer layers in model")

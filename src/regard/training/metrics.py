@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: one JSON object a line, appended as the run goes; and TensorBoard where it is asked for.
+"""`metrics.jsonl`: one JSON object a line, appended during the run; and TensorBoard where requested.
 
 {"kind": "train", "step": 50, "epoch": 0.1, "loss": 4.2, "unit": "tokens", "items": 201345, ...}
 {"kind": "validation", "step": 500, "epoch": 1, "scores": {"loss": 2.9, "bleu": 17.2}, "best": true, "sample": "..."}
@@ -18,12 +18,12 @@ Record = dict[str, Any]
 
 
 def read_metrics(file: Path) -> list[Record]:
-    """All records of a run. A last line that was cut off by a crash is left out."""
+    """Return all records of a run, without a last line that a crash cut off."""
     return [record for _, record in read_jsonl(file) if record is not None] if file.exists() else []
 
 
 class Metrics:
-    """The records of a run that goes on from `step`: what was written after that step will be written again."""
+    """Writer of a run's records, resumed from `step`: later records are removed, as they will be written again."""
 
     def __init__(self, folder: Path, step: int, tensorboard: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ class Metrics:
                 self._board.add_text("sample", record["sample"], record["step"])
 
     def flush(self) -> None:
-        """Wait until all lines are on the disk: no checkpoint is to know of a step whose lines could be lost."""
+        """Wait until all lines are on the disk, so that no checkpoint is newer than the lines of its step."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Metrics:
 
 
 def _line(record: Record) -> str:
-    """JSON has no NaN: a number that is not one becomes null."""
+    """Return a record as JSON; NaN becomes null, as JSON has no NaN."""
     return json.dumps(_finite(record), ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -14,8 +14,8 @@ polar(u) is approached by Newton-Schulz steps, which are matrix products only:
 
 with Jordan's (a, b, c), which send all singular values to between 0.7 and 1.2 in five steps: exactness gains nothing.
 
-Where we differ: matrices of one shape are worked on together, as one batch of products; and like the fused AdamW of
-torch, a step divides the gradient by a tensor and leaves everything as it is where another tensor says so.
+Where we differ: matrices of one shape are processed together, as one batch of products. Like the fused AdamW of
+torch, a step divides the gradient by a tensor, and changes nothing where another tensor is 1.
 """
 
 import math
@@ -26,11 +26,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 COEFFICIENTS, ROUNDS = (3.4445, -4.7750, 2.0315), 5
-SIZE = 0.2  # of a step's root mean square, as AdamW's usually is
+SIZE = 0.2  # root mean square of a step, as usual for AdamW
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices of repeated layers: what is in a list of modules. Embeddings and the output layer are outside."""
+    """Return the matrices in lists of modules (repeated layers), without embeddings and the output layer."""
     lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
     found = dict.fromkeys(weight for blocks in lists for weight in blocks.parameters() if weight.ndim == 2)
     tables = {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
@@ -47,10 +47,10 @@ class Muon:
 
     @torch.no_grad()
     def step(self, rate: float, divisor: Float[Tensor, ""], skip: Float[Tensor, ""]) -> None:
-        """Update with gradient / divisor, or leave all as it is where skip is 1. The gradients are used up."""
+        """Update with gradient / divisor, or change nothing where skip is 1. The gradients are overwritten."""
         for shape, group in self.groups.items():
             if all(weight.grad is None for weight in group):
-                continue  # like AdamW: what took no part stays as it is, and does not decay
+                continue  # like AdamW: weights without a gradient do not change or decay
             memory = self.memory[shape]
             gradient = torch.stack([_gradient(weight) for weight in group]) / divisor.to(memory.dtype)
             gradient = gradient.masked_fill(skip.bool(), 0.0)  # also where it is NaN
@@ -64,7 +64,7 @@ class Muon:
                 weight.grad = None
 
     def tensors(self, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
-        """The state by name of weight."""
+        """Return the state by name of weight."""
         return {
             f"{names[weight]}.momentum": memory
             for shape, group in self.groups.items()
@@ -79,7 +79,7 @@ class Muon:
 
 
 def orthogonal(update: Float[Tensor, "B m n"]) -> Float[Tensor, "B m n"]:
-    """About polar(U) of each matrix, by Newton-Schulz."""
+    """Return polar(U) of each matrix, approximated by Newton-Schulz."""
     a, b, c = COEFFICIENTS
     tall = update.shape[-2] > update.shape[-1]
     x = update.mT if tall else update  # the smaller side first: A is then the smaller of the two squares

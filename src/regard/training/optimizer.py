@@ -1,12 +1,12 @@
-"""AdamW, or Muon with AdamW for what is no hidden matrix; and which parameters decay.
+"""AdamW, or Muon with AdamW for all but hidden matrices; and which parameters decay.
 
     m ← β₁ m + (1−β₁) g,   v ← β₂ v + (1−β₂) g²,   θ ← θ − η (m̂ / (√v̂ + ε) + λ θ)
 
 Kingma & Ba 2014, algorithm 1 (arXiv:1412.6980); decay apart from the gradient: Loshchilov & Hutter 2017, algorithm 2
 (arXiv:1711.05101). torch's fused kernel makes one pass over memory; on one processor core it took 8 ms for 5.6 M
-parameters where the `foreach` form took 28 ms. It also divides the gradient by a tensor and leaves everything untouched
-where another tensor says so (torch made these for its gradient scaler), so that clipping needs no pass of its own
-and skipping a bad step needs no answer from the GPU.
+parameters where the `foreach` form took 28 ms. It also divides the gradient by a tensor and changes nothing
+where another tensor is 1 (made for torch's gradient scaler). So clipping needs no extra pass,
+and skipping a bad step does not wait for the GPU.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from regard.training.protocols import Paced
 
 
 def decaying(model: nn.Module) -> set[nn.Parameter]:
-    """Weights of linear and convolutional maps. A norm, a bias or a word's vector has no reason to shrink."""
+    """Return the weights of linear and convolutional maps; norms, biases and embeddings do not decay."""
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     return {weight for weight in model.parameters() if weight.ndim > 1 and id(weight) not in embeddings}
 
 
 class Optimizer:
-    """Every step takes a divisor of the gradient and a flag that calls the step off."""
+    """AdamW or Muon; every step takes a divisor of the gradient and a flag that skips the step."""
 
     def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
         decays = set(model.parameters()) if settings.decay_all else decaying(model)
@@ -53,7 +53,7 @@ class Optimizer:
             self.muon = Muon(ordered, momentum=settings.momentum, weight_decay=settings.weight_decay)
 
     def step(self, rate: float, divisor: Float[Tensor, ""], skip: Float[Tensor, ""]) -> None:
-        """Update with gradient / divisor at this learning rate, or leave all as it is where skip is 1."""
+        """Update with gradient / divisor at this learning rate, or change nothing where skip is 1."""
         if self.muon is not None:
             self.muon.step(rate, divisor, skip)
         if self.adam is not None:
@@ -61,11 +61,13 @@ class Optimizer:
                 group["lr"] = rate * group["pace"]
             self.adam.grad_scale, self.adam.found_inf = divisor, skip  # pyright: ignore[reportAttributeAccessIssue]
             self.adam.step()
-            increment_version(self._stepped)  # which the fused kernel forgets: what was made of them is old
+            increment_version(
+                self._stepped
+            )  # the fused kernel does not do it; packed copies of the weights are outdated now
             self.adam.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state by name, in the order of the model's parameters; a parameter never updated has none."""
+        """Return the state by name, in the order of the model's parameters; a parameter never updated has none."""
         found = {} if self.muon is None else self.muon.tensors(self.names)
         if self.adam is not None:
             for weight, name in self.names.items():
@@ -74,7 +76,7 @@ class Optimizer:
         return found
 
     def restore(self, saved: dict[str, Tensor], fill: Callable[[Tensor, Tensor], None]) -> None:
-        """Take up the state that `tensors` gave; `fill(target, value)` copies a whole tensor into a (part of a) one."""
+        """Load the state from `tensors`; `fill(target, value)` copies a whole tensor into a (part of a) tensor."""
         if self.muon is not None:
             self.muon.restore(saved, self.names, fill)
         for weight, name in self.names.items():

@@ -1,9 +1,9 @@
-"""One process or many with the same loop: `torchrun --nproc-per-node 2 -m regard train ...`.
+"""Training on one process or many, with the same loop: `torchrun --nproc-per-node 2 -m regard train ...`.
 
-Everything that knows of processes is in this file and in `sharding.py`. Each process works on its share of every batch;
-gradients are exchanged by torch's DistributedDataParallel, or by FSDP (`fully_shard`), which shares out weights and
-optimizer too. Processors talk through gloo, GPUs through NCCL. Only process 0 writes; all processes read checkpoints:
-several machines need a folder that all of them see.
+All code about processes is in this file and in `sharding.py`. Each process works on its share of every batch;
+gradients are exchanged by torch's DistributedDataParallel, or by FSDP (`fully_shard`), which also splits weights and
+optimizer state. CPUs use gloo, GPUs NCCL. Only process 0 writes, but all processes read checkpoints:
+several machines need a shared folder.
 """
 
 import copy
@@ -26,16 +26,16 @@ from regard.errors import CallError, RegardError
 from regard.training.device import pick_device
 from regard.training.protocols import InStages
 
-# How long processes wait for each other to join, and for gradients and small agreements. One that died is noticed at
-# once; this is for one that hangs.
+# Time limit for joining, gradients and small exchanges. A dead process is noticed at once; this is for one that
+# hangs.
 TOGETHER = timedelta(minutes=5)
-# How long they wait for what process 0 does alone: prepare data, validate, save.
+# Time limit for the work of process 0 alone: prepare data, validate, save.
 ALONE = timedelta(hours=4)
-_joined = count()  # how often this process joined others
+_joined = count()  # how often this process has joined a group
 
 
 class Parallel:
-    """This process among `world` of them. `Parallel()` is one alone."""
+    """This process among `world` processes. `Parallel()` is a single process."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Parallel:
         patient: dist.ProcessGroup | None = None,
     ) -> None:
         self.rank, self.world = rank, world
-        self.patient = patient  # the same processes, with time to wait for what process 0 does alone
+        self.patient = patient  # group of the same processes, with the longer time limit
         self.device = device or pick_device("auto")
         self.shard = shard and world > 1
         self._whole: nn.Module | None = None
@@ -57,7 +57,7 @@ class Parallel:
 
     # ----------------------------------------------------------------------------------------------- the model
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Move the model to this process's device; give back the module to call in training."""
+        """Move the model to this process's device and return the module to call in training."""
         model.to(self.device)
         if self.shard:
             self._whole = copy.deepcopy(model).to("cpu") if self.main else None
@@ -68,7 +68,7 @@ class Parallel:
         return model
 
     def accumulating(self, wrapped: nn.Module, last: bool) -> AbstractContextManager[None]:
-        """Around forward and backward of one of several batches of a step: gradients travel with the last one only."""
+        """Wrap forward and backward of a batch of a step: gradients are exchanged with the last batch only."""
         if self.shard:
             _sharding().exchange_gradients(wrapped, last)
         elif isinstance(wrapped, DistributedDataParallel) and not last:
@@ -76,7 +76,7 @@ class Parallel:
         return nullcontext()
 
     def weights(self, model: nn.Module) -> dict[str, Tensor]:
-        """Whole weights and buffers by name, a tied one under its first name only. All processes have to call it."""
+        """Return whole weights and buffers by name; tied ones under the first name. All processes must call it."""
         first: dict[int, str] = {}
         state = model.state_dict(keep_vars=True)
         for name, tensor in state.items():
@@ -84,7 +84,7 @@ class Parallel:
         return {name: self.gather(state[name]) for name in first.values()}
 
     def load(self, model: nn.Module, saved: dict[str, Tensor]) -> None:
-        """Put back what `weights` gave."""
+        """Load the result of `weights`."""
         state = model.state_dict(keep_vars=True)
         for name, value in saved.items():
             if name not in state or state[name].shape != value.shape:
@@ -93,7 +93,7 @@ class Parallel:
 
     @contextmanager
     def validating(self, model: nn.Module) -> Iterator[nn.Module | None]:
-        """The whole model in evaluation mode, on process 0; None on the others, which go on to wait."""
+        """Yield the whole model in evaluation mode on process 0; None on the others, which then wait."""
         if self.shard:
             weights = self.weights(model)
             if self._whole is not None:
@@ -113,27 +113,27 @@ class Parallel:
     # ---------------------------------------------------------------------------------------------- tensors
     @torch.no_grad()
     def gather(self, tensor: Tensor) -> Tensor:
-        """A tensor whose parts may lie on several processes, whole."""
+        """Return a whole tensor from parts that may be on several processes."""
         return _sharding().whole(tensor) if self.shard else tensor.detach()
 
     @torch.no_grad()
     def fill(self, target: Tensor, value: Tensor) -> None:
-        """Copy a whole tensor into one whose parts may lie on several processes."""
+        """Copy a whole tensor into one whose parts may be on several processes."""
         target.copy_(_sharding().part(value.to(self.device), target) if self.shard else value)
 
     def length(self, gradients: Iterable[Tensor]) -> Float[Tensor, ""]:
-        """The Euclidean length of all gradients together."""
+        """Return the Euclidean norm of all gradients together."""
         return self.gather(nn.utils.get_total_norm(gradients)).float()
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """Add up over processes, in place."""
+        """Sum over processes, in place."""
         if self.world > 1:
             dist.all_reduce(tensor)
         return tensor
 
     # ---------------------------------------------------------------------------------------------- agreement
     def largest(self, numbers: Sequence[int | float]) -> list[int | float]:
-        """The largest of the processes' numbers, each by itself. They never wait for a GPU."""
+        """Return the element-wise maximum over processes, without waiting for a GPU."""
         if self.world == 1:
             return list(numbers)
         box = torch.tensor(numbers, dtype=torch.float64)
@@ -141,7 +141,7 @@ class Parallel:
         return box.tolist()
 
     def share(self, value: Any) -> Any:
-        """Process 0's value, on all processes. They wait as long as it takes to work it out."""
+        """Return process 0's value on all processes, which wait until it is computed."""
         if self.world == 1:
             return value
         box = [value]
@@ -149,12 +149,12 @@ class Parallel:
         return box[0]
 
     def wait_for_main(self) -> None:
-        """Until process 0 is here as well: before an exchange that has less patience than its work may take."""
+        """Wait for process 0, before an exchange with a shorter time limit than its work may take."""
         self.share(None)
 
     @contextmanager
     def main_first(self) -> Iterator[None]:
-        """Process 0 runs the block before the others do: it builds a file, they find it there. If it raises an error,
+        """Run the block in process 0 first, then in the others: it builds a file that they find. If it raises an error,
         all processes raise it."""
         if not self.main and (error := self.share(None)) is not None:
             raise error
@@ -162,7 +162,7 @@ class Parallel:
             yield
         except BaseException as error:
             if self.main:
-                with suppress(RuntimeError):  # of torch.distributed: the others have ended
+                with suppress(RuntimeError):  # from torch.distributed: the others have ended
                     self.share(_for_others(error))
             raise
         if self.main:
@@ -170,10 +170,10 @@ class Parallel:
 
     # ------------------------------------------------------------------------------------------ random numbers
     def seed(self, seed: int, step: int) -> None:
-        """Seed a step's random numbers by (seed, step, process): dropout is the same however often a run was stopped.
+        """Seed a step's random numbers by (seed, step, process), so that dropout does not depend on interruptions.
 
-        Hashed, because torch's generator on processors looks at 32 bits only. `torch.manual_seed` would do the same a
-        hundred times more slowly, asking after every kind of device.
+        Hashed, because torch's CPU generator uses 32 bits only. `torch.manual_seed` would be a hundred times slower, as
+        it checks every kind of device.
         """
         digest = hashlib.blake2b(f"{seed} {step} {self.rank}".encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "little") >> 1
@@ -184,7 +184,7 @@ class Parallel:
 
 @contextmanager
 def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
-    """Join the processes that torchrun started, if it did, and leave them at the end."""
+    """Join the processes that torchrun started, if any, and leave them at the end."""
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     chosen = pick_device(device, int(os.environ.get("LOCAL_RANK", 0)))
     if world == 1:
@@ -193,7 +193,7 @@ def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
     try:
         _join(rank, world, chosen)
         patient = dist.new_group(backend="gloo", timeout=ALONE)
-        assert isinstance(patient, dist.ProcessGroup)  # a number stands for a group that this process is not in
+        assert isinstance(patient, dist.ProcessGroup)  # it is a number for a group without this process
         yield Parallel(rank, world, chosen, shard, patient)
     finally:
         if dist.is_initialized():
@@ -201,28 +201,28 @@ def processes(device: str = "auto", shard: bool = False) -> Iterator[Parallel]:
 
 
 def _for_others(error: BaseException) -> RegardError:
-    """The error of process 0 as the other processes raise it."""
+    """Return the error of process 0 that the other processes raise."""
     if isinstance(error, RegardError):
         return (CallError if isinstance(error, CallError) else RegardError)(str(error))
     return RegardError(f"process 0 ended with {type(error).__name__}: {error}")
 
 
 def _join(rank: int, world: int, device: torch.device) -> None:
-    """Meet the other processes.
+    """Join the other processes.
 
-    torchrun keeps one store of addresses for all attempts (`--max-restarts`) and torch does not tell them apart, so
-    that processes started again would call those that are dead. Each attempt, and each run that a program trains after
-    another, has its own part of the store here.
+    torchrun keeps one store of addresses for all attempts (`--max-restarts`), and torch does not separate them:
+    restarted processes would contact dead ones. So each attempt, and each run that a program trains after another,
+    has its own part of the store here.
     """
     attempt = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}.{next(_joined)}"
     try:
         store, _, _ = next(rendezvous("env://", rank, world, timeout=TOGETHER))
         store.set_timeout(TOGETHER)
-        # CPU tensors carry the small agreements even where gradients travel by NCCL.
+        # Small exchanges use CPU tensors even where gradients use NCCL.
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         mine = dist.PrefixStore(f"attempt {attempt}", store)  # pyright: ignore[reportPrivateImportUsage] (documented)
         dist.init_process_group(backend, store=mine, rank=rank, world_size=world, timeout=TOGETHER)
-    except RuntimeError as problem:  # of torch.distributed, all are
+    except RuntimeError as problem:  # the base class of all errors of torch.distributed
         said = str(problem).splitlines()[0]
         raise RegardError(
             f"process {rank} of {world} waited {TOGETHER.total_seconds():.0f} s and did not meet the others: {said}"
@@ -230,7 +230,7 @@ def _join(rank: int, world: int, device: torch.device) -> None:
 
 
 def _sharding() -> Any:
-    """Loaded for runs that are sharded: FSDP takes longer to import than a short prediction takes."""
+    """Import FSDP for sharded runs only: it takes longer to import than a short prediction takes."""
     from regard.training import sharding
 
     return sharding

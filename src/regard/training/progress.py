@@ -1,4 +1,4 @@
-"""What the user sees while a model trains, on standard error: a live display in a terminal, plain lines elsewhere."""
+"""Progress of training on standard error: a live display in a terminal, plain lines elsewhere."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from regard.training.metrics import Record
 
 
 class Lines:
-    """One line for each record: for log files, pipes and notebooks."""
+    """One line a record, for log files, pipes and notebooks."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -34,7 +34,7 @@ class Lines:
 
 
 class Display(Lines):
-    """A bar that fills, the latest figures, the latest validation and its sample. Messages scroll by above it."""
+    """A progress bar, the latest figures, and the latest validation with its sample. Messages scroll above it."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -99,7 +99,7 @@ def time_left(seconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """3 s, 4 min 05 s, 2 h 03 min."""
+    """Format seconds: 3 s, 4 min 05 s, 2 h 03 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

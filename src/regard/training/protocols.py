@@ -1,4 +1,4 @@
-"""What the loop asks of the things it trains. It knows no text, no image and no job."""
+"""The interfaces between the loop and the models and data it trains, independent of any job."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
@@ -18,14 +18,14 @@ class Loss(Protocol):
 
 @runtime_checkable
 class Paced(Protocol):
-    """A model whose parts learn at rates of their own, relative to the schedule's."""
+    """A model whose parts have learning rates relative to the schedule's."""
 
     def rates(self) -> dict[Tensor, float]: ...
 
 
 @runtime_checkable
 class InStages(Protocol):
-    """A model whose parts learn one after the other: no step gives a gradient to all weights."""
+    """A model whose parts are trained one after the other: no step has a gradient for all weights."""
 
     in_stages: bool
 
@@ -39,10 +39,10 @@ class Batch(Protocol):
 
 @runtime_checkable
 class Batches(Protocol):
-    """The data in an order that depends on nothing but (seed, epoch), so that a position in it is two integers.
+    """The data in an order that depends only on (seed, epoch), so that a position in it is two integers.
 
-    Batches are counted before they are shared out: with `world` processes each gets its part of every batch, so the
-    same position means the same data for any number of processes. A process whose part is empty gets None.
+    Batches are counted before they are split: each of `world` processes gets its part of every batch, so the same
+    position means the same data for any number of processes. A process whose part is empty gets None.
     """
 
     def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]: ...

@@ -1,4 +1,4 @@
-"""Where a run stands, and what comes out of it."""
+"""The state of a run, and its result."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ class Window:
     steps: int = 0
     total: float = 0.0
     count: float = 0.0
-    length: float = 0.0  # of gradients
+    length: float = 0.0  # gradient norm
 
     def add(self, total: float, count: float, length: float) -> None:
         self.steps, self.total, self.count = self.steps + 1, self.total + total, self.count + count
@@ -22,10 +22,10 @@ class Window:
 
 @dataclass
 class Plan:
-    """What `Budget` keeps of a run with a time limit. Without one all is zero: the step is all that is needed."""
+    """State of `Budget` in a run with a time limit. Without a limit all fields are 0, as the step is enough."""
 
-    last: float = 0.0  # step that the run is to end with; 0 before the plan is made
-    position: float = 0.0  # of the next step on the way there
+    last: float = 0.0  # planned last step; 0 before the plan is made
+    position: float = 0.0  # of the next step, between 0 and `last`
     pace: float = 0.0  # seconds of a step
     timed: int = 0  # steps that were timed
     validation: float = 0.0  # seconds of the last validation
@@ -33,15 +33,15 @@ class Plan:
 
 @dataclass
 class RunState:
-    """With weights and optimizer, this is all that going on exactly needs. Everything in it is plain JSON."""
+    """Everything that exact resume needs besides weights and optimizer state. All fields are plain JSON."""
 
     step: int = 0
     epoch: int = 0
-    index: int = 0  # batches of the epoch that are used up
+    index: int = 0  # batches of the epoch that were used
     seconds: float = 0.0
     busy: float = 0.0  # seconds of training, without validation and saving
     waiting: float = 0.0  # of these, seconds of waiting for data
-    items: int = 0  # that the loss was taken of: tokens, labels, ...
+    items: int = 0  # counted by the loss: tokens, labels, ...
     skipped: int = 0
     bad_in_a_row: int = 0
     worse_in_a_row: int = 0  # validations since the best
@@ -64,4 +64,4 @@ class Result(NamedTuple):
     history: list[Record]
     seconds: float
     stopped_by: str
-    waiting: float = 0.0  # share of the time of training
+    waiting: float = 0.0  # share of the training time spent waiting for data

@@ -1,4 +1,4 @@
-"""Learning rates as pure functions of the position x on the way to the end n of a run (`budget`).
+"""Learning rates as pure functions of the position x between 0 and the end n of a run (`budget`).
 
     warm-up        η(x) = η x/w                                      for x < w, in all of them
     inverse_sqrt   η(x) = η √(w/x)                                   Vaswani et al. 2017, section 5.3 (arXiv:1706.03762)
@@ -6,12 +6,12 @@
     linear         η(x) = η (f + (1−f) (n−x)/(n−w))                  Bergsma et al. 2025 (arXiv:2502.15938): to zero
     constant       η(x) = η
 
-The Transformer's formula fixes the peak by its width (d^−½ w^−½); here the peak η is said outright. Cosine and
-linear make one descent, without restarts, from the warm-up's end w to n, where they reach the share f of η.
+The Transformer's formula derives the peak from its width (d^−½ w^−½); here the peak η is a setting. Cosine and linear
+fall once, without restarts, from the end w of the warm-up to n, where they reach the share f of η.
 
-x is the number of the step (the first is 1), or under a limit of time the position that `budget` plans. w is the
-setting `warmup`, but at most a fifth of n, where n is known: a short run is not to be over before it has begun.
-inverse_sqrt and constant know no end of steps, so that such a run can be made longer.
+x is the number of the step (the first is 1), or with a time limit the position that `budget` plans. w is the setting
+`warmup`, but at most a fifth of n, where n is known, for short runs. inverse_sqrt and constant do not depend on n, so
+such a run can be extended.
 """
 
 import math
@@ -49,7 +49,7 @@ def constant(position: Number, peak: float, warmup: Number) -> float:
 
 
 def schedule(settings: TrainingSettings, last: Number = math.inf) -> Schedule:
-    """The schedule of the settings: position → learning rate. `last`: where the run ends, if that is known."""
+    """Return the schedule of the settings, position → learning rate. `last`: the end of the run, if known."""
     peak, final = settings.learning_rate, settings.final
     warmup = min(settings.warmup, WARMUP_SHARE * last)
     match settings.schedule:

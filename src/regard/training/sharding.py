@@ -1,4 +1,4 @@
-"""Weights that are shared out over processes: torch's FSDP (`fully_shard`), behind the four calls that we need."""
+"""Weights that are split over processes with torch's FSDP (`fully_shard`), behind four functions."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def shard(model: nn.Module, mesh: Any) -> nn.Module:
-    """Each block of a list of blocks is gathered when it is needed; the rest of the model is one more."""
+    """Shard each block of every list of blocks as a unit, and the rest of the model as one more."""
     for blocks in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
         for block in blocks:
             fully_shard(block, mesh=mesh)
@@ -17,16 +17,16 @@ def shard(model: nn.Module, mesh: Any) -> nn.Module:
 
 
 def exchange_gradients(model: nn.Module, now: bool) -> None:
-    """Whether the next backward pass exchanges gradients, or only adds them up."""
+    """Set whether the next backward pass exchanges gradients or only accumulates them."""
     assert isinstance(model, FSDPModule)
     model.set_requires_gradient_sync(now)
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor whose parts may lie on several processes."""
+    """Return the whole tensor from parts that may be on several processes."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor.detach()
 
 
 def part(value: Tensor, like: Tensor) -> Tensor:
-    """Of a whole tensor, what this process holds of `like`."""
+    """Return the part of a whole tensor that this process has of `like`."""
     return distribute_tensor(value, like.device_mesh, like.placements) if isinstance(like, DTensor) else value

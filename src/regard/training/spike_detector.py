@@ -1,19 +1,18 @@
-"""Steps that must not be taken: the loss or its gradient is not a number, or has exploded.
+"""Detection of steps to skip: the loss or its gradient is NaN, infinite or has exploded.
 
-The loss of an item has *exploded* when it is more than ten times its median over the last 64 good steps, the gradient
-when it is more than a hundred times as long: a batch of hard sentences is well within that, and clipping deals with it.
-Either must also be more than four times its value at the start, which keeps the late part of a good run safe, where
-both are near zero.
+The loss of an item has *exploded* when it is more than ten times its median over the last 64 good steps; the gradient,
+when it is more than a hundred times as long. Batches of hard sentences stay well below, and are clipped. Both must also
+be more than four times their value at the start: late in a good run, both are near zero.
 
-Everything stays on the device: whether a step is skipped is a tensor that the fused optimizer obeys, so no step
-waits for an answer. All inputs have been summed over processes before, so that all of them decide alike.
+Everything stays on the device: the skip flag is a tensor for the fused optimizer, so no step waits for the GPU. All
+inputs have been summed over processes before, so that all processes decide the same.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-ABOVE_MEDIAN = (10.0, 100.0)  # of the loss, of the gradient
+ABOVE_MEDIAN = (10.0, 100.0)  # of the loss, of the gradient norm
 ABOVE_START, WINDOW = 4.0, 64
 
 
@@ -24,7 +23,7 @@ class SpikeDetector:
         self.start = torch.full((2,), torch.nan, device=device)
 
     def bad(self, step: int, seen: Float[Tensor, "2"]) -> Float[Tensor, ""]:
-        """1 if the step with this (loss, gradient length) must be skipped, else 0. NaN medians compare as False."""
+        """Return 1 if a step with this (loss, gradient norm) must be skipped, else 0; NaN medians compare as False."""
         median = self.recent.nanmedian(dim=0).values
         exploded = (seen > self.above * median) & (seen > ABOVE_START * self.start)
         bad = (exploded | ~seen.isfinite()).any()

@@ -1,4 +1,4 @@
-"""Models whose weights are read from a file afterwards: nothing is drawn for them, which takes longer than to read."""
+"""Skip random initialization for models whose weights are loaded afterwards: it takes longer than loading."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ DRAWING = {Tensor.normal_, Tensor.uniform_, init.normal_, init.uniform_, init.ka
 
 
 class Undrawn(TorchFunctionMode):
-    """`with Undrawn(): model = build()`. What is in its weights then is whatever was in memory."""
+    """`with Undrawn(): model = build()`. The weights are uninitialized memory then."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

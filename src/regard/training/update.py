@@ -2,10 +2,10 @@
 
     g = Σ ∂L/∂θ / Σ count        over all batches that are accumulated and all processes
 
-The sums come first and one division last, so any split of a batch gives the same gradient. (A mean of means would
-weigh the tokens of short batches more.) DDP and FSDP give means over processes, which the divisor takes back.
-Gradients longer than `clip` are cut to that length: Pascanu et al. 2012, algorithm 1 (arXiv:1211.5063); the division
-that does it is the same one, made inside the optimizer's kernel.
+Losses and gradients are summed first and divided once, so any split of a batch gives the same gradient. (A mean of
+means would weigh the tokens of short batches more.) DDP and FSDP average over processes; the divisor reverses that.
+Gradients longer than `clip` are scaled to that length: Pascanu et al. 2012, algorithm 1 (arXiv:1211.5063). The same
+division does it, in the optimizer's kernel.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ from regard.training.weight_average import Average
 
 
 class Update:
-    """The model and all that changes with it from step to step.
+    """The model and everything else that a step changes.
 
-    `spare()` gives some batch: a process without a share of a batch still has to take part in the exchange of
-    gradients, and does so with a loss that weighs nothing.
+    `spare()` returns some batch: a process without a share of a batch must still take part in the gradient exchange,
+    with a loss of weight zero.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Update:
     def __call__(self, step: int, shares: Sequence[Any], rate: float) -> Float[Tensor, "4"]:
         """Take step `step` on this process's shares of batches, at a learning rate.
 
-        The answer (sum of losses, count, gradient length, skipped) is left on the device, so that no GPU is waited for.
+        Return (sum of losses, count, gradient length, skipped) on the device, without waiting for the GPU.
         """
         parallel, clip = self.parallel, self.settings.clip
         parallel.seed(self.settings.seed, step)
@@ -74,7 +74,7 @@ class Update:
         return torch.stack([total, count, length, bad])
 
     def _loss(self, share: Any) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Sum and count of one share."""
+        """Return the sum and count of one share."""
         batch = self.spare() if share is None else share
         with torch.autocast(self.parallel.device.type, torch.bfloat16) if self.half else nullcontext():
             loss = self.wrapped(batch.to(self.parallel.device))
@@ -82,7 +82,7 @@ class Update:
         return (loss.total * 0, count * 0) if share is None else (loss.total, count)
 
     def averaged(self) -> AbstractContextManager[None]:
-        """The model as it is validated and saved for use: with averaged weights, if they are kept."""
+        """Use the weights for validation and export: the averaged ones, if they are kept."""
         return nullcontext() if self.average is None else self.average.applied()
 
     def weights(self) -> Tensors:
@@ -90,7 +90,7 @@ class Update:
             return {name: value.clone() for name, value in self.parallel.weights(self.model).items()}
 
     def tensors(self) -> dict[str, Tensors]:
-        """All that exact resume needs, whole. All processes have to call it."""
+        """Return all whole tensors that exact resume needs. All processes must call it."""
         gather = self.parallel.gather
         tensors = {
             "weights": self.parallel.weights(self.model),
@@ -112,7 +112,7 @@ class Update:
 
 
 def _worth_compiling(model: nn.Module, device: torch.device) -> bool:
-    """On GPUs, and not if the model loops over time: every length would be compiled anew."""
+    """Whether to compile: on GPUs, unless the model loops over time, where every length would compile again."""
     return device.type == "cuda" and not any(isinstance(m, nn.RNNBase | nn.RNNCellBase) for m in model.modules())
 
 

@@ -1,10 +1,10 @@
-"""A running average of the weights, which is steadier than the weights of any one step.
+"""A running average of the weights, which varies less than the weights of single steps.
 
     θ̄ ← θ̄ + (1 − d_s) (θ − θ̄),      d_s = min(d, (1 + s)/(10 + s))
 
 Polyak & Juditsky 1992; exponential as in Kingma & Ba 2014, section 7.2 (arXiv:1412.6980). d_s is smaller in the first
-steps, so that the random start is soon forgotten. The mean of the last checkpoints (Vaswani et al. 2017, section 6.1)
-does much the same; the running average needs no files and is two lines of state for exact resume.
+steps, to forget the random start. The mean of the last checkpoints (Vaswani et al. 2017, section 6.1)
+has a similar effect; the running average needs no files, and exact resume needs only two entries of state.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Average:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The model with averaged weights, for validation and for saving; its own weights come back at the end."""
+        """Use the averaged weights for validation and saving; restore the current weights at the end."""
         own = [weight.detach().clone() for weight in self.weights]
         self._put(self.mean)
         try:
