@@ -127,7 +127,7 @@ def test_a_weight_says_of_its_row_what_a_file_without_a_model_knows(visit):
     choose(page, "head", "2")
     point_at(page, 1, 3, 4, 7)
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="how this weight came about")
+    dialog = page.get_by_role("dialog", name="computation of this weight")
     row = tables[1, 2, 1]
     assert dialog.locator("h2").inner_text() == f"casa ← مرحبا: {row[3]:.4f}"
     told = dialog.locator("tbody td:nth-child(2)").all_inner_texts()

@@ -156,7 +156,7 @@ def test_the_heat_of_each_word_is_light_where_it_looked():
         np.testing.assert_array_equal(image, picture())
         np.testing.assert_allclose(painted.reshape(-1, 4), colors(row / max(row.max(), 5 / row.size)), atol=1e-6)
     card = [text.get_text() for text in beneath.axes[0].texts]
-    assert {"Whether to believe it", "entropy (bits)", f"{entropy(weights[1]):.2f}"} <= set(card)
+    assert {"Reliability", "entropy (bits)", f"{entropy(weights[1]):.2f}"} <= set(card)
 
 
 def test_a_card_has_no_empty_column():

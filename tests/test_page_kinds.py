@@ -180,7 +180,7 @@ def test_what_a_person_does_first(site, open_page, kind):
     special = page.locator("main .chip.special").count() > 0  # else there is nothing to leave out
     assert page.get_by_label("special tokens").count() == special
     page.locator("main canvas.over").first.press("Enter")
-    dialog = page.get_by_role("dialog", name="how this weight came about")
+    dialog = page.get_by_role("dialog", name="computation of this weight")
     dialog.locator("dl").wait_for()
     in_order(page, "weight")
     page.keyboard.press("Escape")
@@ -219,13 +219,13 @@ def remembers(page, examples):
 def says_what_its_card_means(page, kind):
     """In a sentence with a number; and, where there is something to leave out, whether the model needs it."""
     expect(page.locator(".card .sentence")).to_have_text(re.compile(r"looks at about [\d.]+ of \d+ places"))
-    more = page.get_by_role("button", name="Does the model need it?")
+    more = page.get_by_role("button", name="Measure faithfulness")
     if more.count():
         more.click()
         if kind == "question and document":  # rows are words of the question
-            expect(page.locator(".card [role=status]")).to_contain_text("these rows are not what it says")
+            expect(page.locator(".card [role=status]")).to_contain_text("these rows are not output steps")
             return
-        told = re.compile(r"Without what is looked at most, .*\d.*weights")
+        told = re.compile(r"Without the top parts of the input, .*\d.*weights")
         expect(page.locator(".card .sentence")).to_have_text(told, timeout=30_000)  # the model is asked many times
 
 

@@ -36,7 +36,7 @@ def test_a_click_on_a_weight_says_how_it_came_about(open_page, client, run, sche
     canvas.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="how this weight came about")
+    dialog = page.get_by_role("dialog", name="computation of this weight")
     found = run.weight(TEXT, 1, 0, kind="cross", layer=1, head=0)
     dialog.locator("dl").wait_for()
     assert dialog.locator("h2").inner_text() == found.title
@@ -64,7 +64,7 @@ def test_a_score_of_a_decoder_is_taken_apart(open_page, client, run):  # noqa: F
     page.locator("canvas.over").first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="how this weight came about")
+    dialog = page.get_by_role("dialog", name="computation of this weight")
     own = run.weight(TEXT, 1, 0, kind="decoder", layer=1, head=0)
     playwright.expect(dialog.locator("h2")).to_have_text(own.title)
     numbers = dialog.locator(".terms").nth(1).locator("tr td:last-child").all_inner_texts()

@@ -206,9 +206,9 @@ def test_the_next_tokens_have_the_probabilities_of_the_model(run):  # noqa: F811
 
 def test_the_card_says_what_it_means():
     lost = Figure("comprehensiveness", 6.8, 1.0, 2.3, "high", unit="nats")
-    assert "6.8 nats less sure, and 2.3 for weights that are shuffled: these weights matter" in sentence([lost])
-    assert sentence([replace(lost, value=2.3)]).endswith("these weights say little here.")
-    assert sentence([Figure("entropy (bits)", 1.0, 3.0)]) == "A row looks at about 2.0 of 8 places: it is sharp."
+    assert "6.8 nats less sure; with shuffled weights, 2.3: these weights matter" in sentence([lost])
+    assert sentence([replace(lost, value=2.3)]).endswith("these weights explain little here.")
+    assert sentence([Figure("entropy (bits)", 1.0, 3.0)]) == "A row looks at about 2.0 of 8 places: a sharp focus."
 
 
 def test_pictures_are_drawn_as_they_are_shown(client, run):  # noqa: F811

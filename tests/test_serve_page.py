@@ -144,7 +144,7 @@ def test_the_numbers_are_those_of_python_and_the_card_says_what_it_means(visit, 
     page.select_option("main [name=head]", "1")
     expect(page.locator("main p.caption").first).to_contain_text("layer 1, head 1")
     ready(page)
-    page.click("text=Does the model need it?")
+    page.click("text=Measure faithfulness")
     expect(page.locator("main .card .sentence")).to_contain_text("nats less sure")
     page.click("main .stage summary")
     cells = page.locator("main details td").all_inner_texts()[1:]  # the first is the corner
@@ -175,13 +175,13 @@ def test_nothing_old_stays_under_a_new_name(visit):
 def test_a_head_is_taken_out_and_what_changes_is_told(visit, run):  # noqa: F811
     page = visit("?model=pairs&text=one+red+cat#view=grid")
     assert page.locator(".tile").count() == sum(len(one.weights) for one in run.look("one red cat").of_kind())
-    page.get_by_role("button", name="Without cross.1.1").click()
+    page.get_by_role("button", name="Mask cross.1.1").click()
     silent = run.predict("one red cat", without=["cross.1.1"]).text
     expect(page.locator("#change")).to_contain_text(silent)
     ready(page)
     assert "without=cross.1.1" in page.url
     assert page.locator(".tile.out").count() == 1  # and the view stays
-    page.get_by_role("button", name="With cross.1.1 again").click()
+    page.get_by_role("button", name="Unmask cross.1.1").click()
     expect(page.locator("#bar")).to_be_hidden()
 
 
@@ -219,7 +219,7 @@ def test_what_is_saved_is_what_is_shown(visit, tmp_path):
 def test_as_it_trained_shows_the_reference_as_such_and_leads_back(visit):
     page = visit("?model=pairs&text=one+red+cat")
     page.locator("#more summary").click()
-    page.click("text=As it trained")
+    page.click("text=Training replay")
     page.wait_for_url("**/runs?run=pairs")
     page.locator("#looks input[name=step]").wait_for()
     assert "forced to write" in page.locator("#looks .headline").inner_text()
@@ -240,15 +240,15 @@ def test_a_cell_that_is_clicked_is_explained_as_it_is_counted_there(visit, run):
     canvas.focus()
     page.keyboard.press("End")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="how this weight came about")
+    dialog = page.get_by_role("dialog", name="computation of this weight")
     dialog.locator("dl").wait_for()
     last = len(run.look("one red cat").words().without_specials().axes["source"]) - 1
     assert page.evaluate("window.told") == {"kind": "cross", "layer": 1, "head": 0, "row": 0, "column": last}
     assert (bodies[0]["column"], bodies[0]["words"], bodies[0]["specials"]) == (last, True, False)
     words = run.look("one red cat").words().without_specials().matrix("cross", 1, 0)
     assert dialog.locator("h2").inner_text().startswith(words.rows.labels[0])
-    dialog.get_by_role("button", name="each part of the input").click()
-    expect(dialog.locator("h3", has_text="By parts of the input")).to_be_visible(timeout=60_000)
+    dialog.get_by_role("button", name="Contributions of the input").click()
+    expect(dialog.locator("h3", has_text="Contributions of the input")).to_be_visible(timeout=60_000)
     assert "an input of zeros" in dialog.locator("table.terms").last.inner_text()
     assert bodies[-1] == bodies[0] | {"tokens": True}
     page.keyboard.press("Escape")
@@ -356,7 +356,7 @@ def test_the_output_is_searched_for_or_drawn_beside_its_film(visit, run):  # noq
     how = {"sample": True, "temperature": 2.0}
     expect(page.locator("#seen .headline")).to_contain_text(f"→ {run.look('one red cat', **how).output}")
     expect(slider).to_be_focused()
-    page.get_by_role("button", name="Draw again").click()
+    page.get_by_role("button", name="Sample again").click()
     page.wait_for_url("**seed=1**")
     drawn = run.look("one red cat", **how, seed=1).output
     expect(page.locator("#seen .headline")).to_have_text(f"pairsone red cat → {drawn}")
@@ -383,7 +383,7 @@ def test_a_drawing_appears_region_by_region(visit):
     assert lit > 0  # the words that this region was drawn from
     page.keyboard.press("End")
     assert picture.get_attribute("src") != first
-    page.get_by_role("button", name="Draw again").click()
+    page.get_by_role("button", name="Sample again").click()
     page.wait_for_url("**seed=1**")
     ready(page)
 

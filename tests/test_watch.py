@@ -105,7 +105,7 @@ def test_a_page_while_it_trains_and_the_report_says_the_same(tmp_path):
     report = (tmp_path / "runs/mine/report.html").read_text(encoding="utf-8")
     for section in run_sections(RunFiles(tmp_path / "runs/mine"), {}):
         assert section.html in report
-    for said in ("Attention as it trained", "Machine", "Data"):
+    for said in ("Attention during training", "Machine", "Data"):
         assert f"<h2>{said}</h2>" in report
     forced = regard.load(tmp_path / "runs/mine").history_of_looks().last
     assert forced.forced

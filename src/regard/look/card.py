@@ -68,13 +68,13 @@ def sentence(figures: Sequence[Figure]) -> str:
     """Summarize the figures in one or two sentences."""
     found = {figure.name: figure for figure in figures}
     if (lost := found.get("comprehensiveness")) is not None:
-        other, name = (lost.uniform, "chosen at random") if lost.shuffled is None else (lost.shuffled, "shuffled")
+        other, name = (lost.uniform, "random") if lost.shuffled is None else (lost.shuffled, "shuffled")
         other = 0.0 if other is None else other
         unit = " nats less sure" if lost.unit == "nats" else f" {lost.unit}off".replace("  ", " ")
         matter = lost.value > max(1.25 * other, other + 0.05)
         return (
-            f"Without what is looked at most, the model is {lost.value:.1f}{unit}, and {other:.1f} for weights that "
-            f"are {name}: {'these weights matter here.' if matter else 'these weights say little here.'}"
+            f"Without the top parts of the input, the model is {lost.value:.1f}{unit}; with {name} weights, {other:.1f}"
+            f": {'these weights matter here.' if matter else 'these weights explain little here.'}"
         )
     if (spread := found.get("entropy (bits)")) is None or spread.uniform is None:
         return ""
@@ -82,8 +82,8 @@ def sentence(figures: Sequence[Figure]) -> str:
     told = f"A row looks at about {places:.1f} of {even:.0f} places"
     if (special := found.get("mass on special tokens")) is not None and special.value > 0.005:
         told += f", with {special.value:.0%} of its weight on special tokens"
-    sharp = "it is sharp." if places < 0.4 * even else "it has a preference."
-    rest = "almost evenly." if places > 0.8 * even else sharp
+    sharp = "a sharp focus." if places < 0.4 * even else "a moderate focus."
+    rest = "nearly uniform." if places > 0.8 * even else sharp
     return f"{told}: {rest}"
 
 

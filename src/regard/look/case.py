@@ -1,7 +1,7 @@
-"""`Case`: one input and one output of a model, and how to ask about them. All that looking needs to know of a job.
+"""`Case`: one input and one output of a model, with the functions to score them.
 
-A job makes a case (its axes, and `ask`), and `look/attribution.py` makes a record of it by any of the methods. So a
-method is written once, for whatever comes in and whatever comes out.
+A job makes a case (axes and `ask`), and `look/attribution.py` makes a record of it by any method. So each method is
+implemented once for all kinds of input and output.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,34 +16,35 @@ from regard.look.placing import Table
 from regard.look.records import Attention, Kind
 from regard.look.stream import Stream
 
-Parts = frozenset[int]  # of an input: numbers of what is left out of it
+Parts = frozenset[int]  # numbers of the masked parts of an input
 WHOLE: Parts = frozenset()
 
 
 @dataclass(frozen=True)
 class Case:
-    """
-    model     what is traced
-    ask       for each of N sets of parts, what the model thinks of every step of the output (log p, a cosine or a
-              number) when it is given the input without them: N T, with gradients where torch has them on
-    axes      of the tables, by name; `rows` and `columns` name those of methods that ask about the whole model
-    parts     where what can be left out of the input stands on the axis `columns`
-    vectors   the module whose outputs are the vectors of the input, for its gradients; None: there are none
-    gather    input × gradient, as `vectors` gave them (N …, a list of its calls) → N P, the sum of each part
-    place     which of the tables are shown, and between which axes
-    by_step   the rows of cross-attention are the steps of the output; False: they are something else, as an encoder's
-    turned    tables between rows and columns are shown the other way round: a row is a part of the input, with the
-              steps that looked at it, so that a word can be laid over a picture that was drawn
-    number    steps are numbers, not log-probabilities: any change of them counts, also for the better
-    offset    the row of a decoder's table that belongs to the first step
-    first     the first step that is the model's own answer; before it are those of what it was given to go on from
-    places    the row of an encoder's table that belongs to each step, where an output says one thing of each vector
-    each, row   rows of a batch for each input that is asked about, and which of them is looked at
-    kind      of tables between `rows` and `columns`
-    ask_at    N sets and a step for each → N, where there is a cheaper way to it than to `ask` about all steps
-    stream    the layers of a Transformer that writes, and how it comes from them to words
-    instead   the word over which `ask` gives the lead of the answer; None: it gives what the model thinks of it alone
-    beside    the same answer seen from other sides (a text beside a picture), each with columns of its own
+    """A model with one input and one output to explain.
+
+    model     the traced model
+    ask       for each of N sets of masked parts, the score of every output step (log p, a cosine or a number): N T,
+              with gradients if torch has them enabled
+    axes      axes of the tables, by name; `rows` and `columns` name those of methods on the whole model
+    parts     positions of the maskable parts of the input on the axis `columns`
+    vectors   the module whose outputs are the vectors of the input, for its gradients; None: no such module
+    gather    input × gradient at the outputs of `vectors` (N …, one per call) → N P, summed by part
+    place     selects the tables and their axes
+    by_step   rows of cross-attention are output steps; False: other rows, such as those of an encoder
+    turned    show tables between rows and columns transposed: a row is an input part with the steps that looked at it,
+              so that a word can be laid over a generated picture
+    number    steps are numbers, not log-probabilities: changes in both directions count
+    offset    the row of a decoder's table for the first step
+    first     the first step after the given prefix
+    places    the row of an encoder's table for each step, if the output predicts one value per vector
+    each, row   rows of a batch per input, and which of them is recorded
+    kind      kind of the tables between `rows` and `columns`
+    ask_at    N sets and one step per set → N, if this is cheaper than `ask` with all steps
+    stream    the layers of a Transformer decoder, and its map from states to tokens
+    instead   the contrast word: `ask` gives the lead of the answer over it; None: the score of the answer alone
+    beside    the same answer for other inputs (a text with a picture), each with separate columns
     """
 
     model: nn.Module

@@ -1,4 +1,4 @@
-"""A second input for patching: the first one with a word exchanged."""
+"""Second input for patching: the first one with a word replaced."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ from regard.errors import CallError
 
 
 def exchanged(text: Any, words: str) -> str:
-    """`words`: "red=blue", a word (or several) of the text and what stands in its place, wherever it does."""
+    """Replace words in a text; `words` is "OLD=NEW", such as "red=blue"."""
     old, equals, new = (part.strip() for part in words.partition("="))
     if not (old and equals and new):
         raise CallError(f"exchange={words!r}: write OLD=NEW, a word of the input and the one in its place: red=blue")

@@ -1,10 +1,10 @@
-"""Why a model says what it says: a `Case` becomes a `ValueTable`. The same for every job that has what it takes.
+"""Explain an output: compute a `ValueTable` from a `Case`.
 
-lens       what each layer would say next                                    methods/lens.py
-logits     what each layer and head adds to the logit of the answer          methods/logits.py
-patching   what each head, position or state carries of a second input       methods/patching.py, paths.py, states.py
-inputs     what each part of the input adds                                  methods/integrated.py, attnlrp.py, …
-scores     what the scores of a head are made of                             methods/scores.py
+lens       prediction of each layer                                          methods/lens.py
+logits     contribution of each layer and head to the logit of the answer    methods/logits.py
+patching   effect of each head, position or state of a second input          methods/patching.py, paths.py, states.py
+inputs     contribution of each part of the input                            methods/integrated.py, attnlrp.py, …
+scores     parts of the attention scores of a head                           methods/scores.py
 """
 
 from collections.abc import Callable
@@ -55,12 +55,13 @@ BY = {"patching": ("heads", "positions", "states", "paths"), "scores": ("keys", 
 
 @dataclass(frozen=True)
 class ExplainOptions:
-    """
-    row       one step of the output, from 0; −1 is the last. None: all of them
-    kind      patching: which attention, or whose positions; None: over the input, if the model has that
-    by        patching: heads, positions, recurrent states, or paths from head to head (None: heads, if there are any;
-              else states; else positions); scores: keys or queries are taken apart; inputs: by which method
-    layer, head   scores: which ones, of self-attention
+    """Options of an explanation.
+
+    row       one output step, from 0; −1 is the last. None: all steps
+    kind      patching: the attention, or the module with the positions; None: over the input, if available
+    by        patching: heads, positions, recurrent states, or paths from head to head (None: heads if available, else
+              states, else positions); scores: keys or queries; inputs: the method
+    layer, head   scores: layer and head of self-attention
     """
 
     row: int | None = None
@@ -71,7 +72,7 @@ class ExplainOptions:
 
 
 def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -> ValueTable:
-    """`other`: the same answer by another input, which only patching asks for."""
+    """Return an explanation as a table. `other`: the same answer for a second input (patching only)."""
     if how not in EXPLANATIONS:
         raise CallError(f"explain={how!r} is not known{nearest(how, EXPLANATIONS)}")
     if (other is not None) != (how == "patching"):
@@ -140,13 +141,13 @@ def _logits(case: Case, stream: Stream, reading: Reading, options: ExplainOption
 
 
 def _word(case: Case, row: int) -> str:
-    """A word of the output; with what else could stand in its place, if that is asked for."""
+    """Return an output word, with the contrast word if there is one."""
     word = repr(case.axes[case.rows].labels[row])
     return word if case.instead is None else f"{word}, ahead of {case.instead!r}"
 
 
 def _logits_of_step(parts: list[Part], row: int, word: str) -> ValueTable:
-    """Layers × heads, of one step."""
+    """Return the contributions to the logit of one step: layers × heads."""
     layers = 1 + max(part.layer for part in parts)
     names = list(dict.fromkeys(_column(part) for part in parts if part.layer >= 0))
     values = np.zeros((layers, len(names)))
@@ -247,7 +248,7 @@ def _what_there_is(case: Case, kind: Kind | None) -> By:
 
 
 def _positions(case: Case, other: Case, kind: Kind, length: int) -> list[str]:
-    """The tokens of both inputs, where they differ; a state that no axis names has its number."""
+    """Label the positions with the tokens of both inputs; states without a name get numbers."""
     names = ["source"] if kind == "encoder" else ["read", case.rows]
     name = next(
         (one for one in names if all(one in side.axes and len(side.axes[one]) == length for side in (case, other))), ""

@@ -1,4 +1,4 @@
-"""Pictures of attention as PNG, SVG and PDF, by matplotlib. No display and no global state is touched."""
+"""Pictures of attention as PNG, SVG and PDF, by matplotlib. Needs no display and changes no global state."""
 
 import io
 import threading
@@ -37,26 +37,26 @@ from regard.look.head_figures import head_figures
 from regard.look.views import DECADES, Shown, joint_labels, strength, top_weight
 
 SMALL_CELL = 0.1  # inches, in the grid of heads
-MOST_LINES = 1500  # of a head, in the view of lines; the faintest are left out
+MOST_LINES = 1500  # of a head, in the view of lines; the faintest are dropped
 DRAWING = threading.Lock()  # matplotlib's settings and Python's warnings belong to the whole process
-MOST_LABELS = 90  # on a side; of more, every second, third, ... is written
+MOST_LABELS = 90  # on a side; of more, only every second, third, ... is drawn
 
 
 def write_figure(shown: Shown, path: Path) -> Path:
-    """The picture as a file, of the kind that its name says."""
+    """Write the picture; the suffix of the path gives the format."""
     return atomic.write_bytes(path, figure_bytes(shown, path.suffix[1:]))
 
 
 def figure_bytes(shown: Shown, form: str) -> bytes:
-    """The picture as PNG, SVG or PDF. May be called from several threads, which then wait for each other."""
+    """Return the picture as PNG, SVG or PDF. Thread-safe: a lock serializes the calls."""
     return as_bytes(lambda: draw(shown), form)
 
 
 def as_bytes(draw: Callable[[], Canvas], form: str) -> bytes:
-    """Any figure, in our fonts. Characters that no installed font has are named in one warning."""
+    """Render a figure with these fonts. One warning lists characters without an installed font."""
     style: dict[Any, Any] = {
         "font.family": families(), "text.parse_math": False,
-        "svg.fonttype": "path", "svg.hashsalt": "regard",  # readable without our fonts, and the same every time
+        "svg.fonttype": "path", "svg.hashsalt": "regard",  # text as paths, reproducible
     }  # fmt: skip
     file = io.BytesIO()
     with DRAWING, rc_context(style), warnings.catch_warnings(record=True) as caught:
@@ -148,7 +148,7 @@ def _lines(axes: Axes, shown: Shown) -> None:
         faintest = np.partition(painted, -MOST_LINES, axis=None)[-MOST_LINES] if painted.size > MOST_LINES else 0.0
         for i, j in np.argwhere(painted > max(0.03, faintest)):
             curve = np.linspace(0, 1, 24)
-            bend = curve * curve * (3 - 2 * curve)  # leaves and arrives level
+            bend = curve * curve * (3 - 2 * curve)  # horizontal at both ends
             height = left[i] + (right[j] - left[i]) * bend + 0.06 * (number - len(shown.heads) / 2)
             axes.plot(curve, height, color=ink, alpha=0.85 * painted[i, j], linewidth=0.4 + 2.2 * painted[i, j])
         axes.plot([], [], color=ink, linewidth=2.5, label=name)
@@ -163,7 +163,7 @@ def _lines(axes: Axes, shown: Shown) -> None:
 
 
 def _text(axes: Axes, shown: Shown, width: float) -> None:
-    """Rows of words, each on a patch as dark as its weight; what looks stands at the left."""
+    """Draw rows of words, each on a patch as dark as its weight, with the query at the left."""
     table = shown.matrix
     painted = strength(table.weights, top_weight(table.weights), shown.log)
     axes.set_xlim(0, width)
@@ -193,7 +193,7 @@ def _text_lines(shown: Shown, width: float) -> int:
 
 
 def _grid(shown: Shown) -> Canvas:
-    """Every layer and head, each with its figures."""
+    """Draw every layer and head with its figures."""
     layers = shown.layers
     heads = max(len(layer.weights) for layer in layers)
     rows, columns = layers[0].weights.shape[1:]
@@ -215,7 +215,7 @@ def _grid(shown: Shown) -> Canvas:
 
 
 def _comparison(shown: Shown) -> Canvas:
-    """Both on one scale; and their difference, where they are tables between the same tokens."""
+    """Draw both tables on one scale, and their difference if their tokens are the same."""
     mine, other = shown.matrix, shown.other
     assert other is not None
     assert shown.against is not None
@@ -240,7 +240,7 @@ def _comparison(shown: Shown) -> Canvas:
 
 
 def _beams(shown: Shown) -> Canvas:
-    """The tree of hypotheses, and under it the attention of each."""
+    """Draw the tree of hypotheses, and below it the attention of each."""
     hypotheses = [shown.record, *shown.record.beams]
     tables = [one.matrix(shown.kind, shown.layer, shown.head) for one in hypotheses]
     rows, columns = (max(table.weights.shape[side] for table in tables) for side in (0, 1))

@@ -10,9 +10,9 @@ INK, FAINT, BEST = "#1c1f2b", "#8a8fa0", "#3b53cf"
 
 
 def draw_tree(axes: Axes, nodes: Sequence[Node], scores: Sequence[float | None], inches: float) -> None:
-    """One line a hypothesis, best at the top; beginnings that are shared are written once.
+    """Draw one line per hypothesis, best at the top, with shared prefixes once.
 
-    A unit of x is the width of a character, so that text ends where the tree thinks it does.
+    One unit of x is the width of a character, so that edges start where the text ends.
     """
     axes.set_axis_off()
     axes.set_ylim(len(scores) - 0.4, -0.6)
@@ -33,7 +33,7 @@ def _width(node: Node) -> int:
 
 
 def _draw(axes: Axes, node: Node, x: float, lines: Iterator[int], scores: Sequence[float | None], size: float) -> float:
-    """Returns the height at which the node stands: the middle of its leaves."""
+    """Draw a node and return its height, the middle of its leaves."""
     end = x + _width(node)
     ink = BEST if 0 in node.hypotheses else INK
     if node.children:

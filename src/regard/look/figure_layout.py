@@ -1,4 +1,4 @@
-"""What all figures share: colors, the titles above, the card beside, and fonts that have the characters."""
+"""Shared layout of figures: colors, titles, card, and fonts for all characters."""
 
 import re
 import textwrap
@@ -15,13 +15,13 @@ from regard.look.card import Figure, column, columns
 from regard.look.views import Shown
 
 CELL, WIDEST, LOWEST = 0.34, 18.0, 2.6  # inches
-LONGEST = 22  # characters of a label; of longer ones the beginning is written
+LONGEST = 22  # characters of a label; longer ones are cut
 INK, FAINT = "#1c1f2b", "#6b7080"
 BLUES = LinearSegmentedColormap.from_list("regard", ["#f6f7fb", "#c5d0f7", "#7c97f0", "#3b53cf", "#171c6b"])
 APART = LinearSegmentedColormap.from_list("regard-apart", ["#a3460b", "#f0b27a", "#f7f7f8", "#8fa6f2", "#26329e"])
 HEADS = ["#3b53cf", "#d1495b", "#2a9d5c", "#e08e1b", "#7b4bb7", "#1795a8", "#a3460b", "#5c6470"]
 
-#: Families that have what DejaVu lacks. The first that has a character is used for it.
+#: Fonts for characters that DejaVu lacks; the first font with a character is used.
 FALLBACKS = (
     "DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC",
     "Source Han Sans", "IPAexGothic", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Hiragino Sans", "PingFang SC",
@@ -40,12 +40,12 @@ def short(labels: Sequence[str], longest: int = LONGEST) -> list[str]:
 
 
 def length(token: str) -> float:
-    """About how many inches a word takes; characters of East Asia take two places."""
+    """Estimate the width of a word in inches; East Asian characters count twice."""
     return 0.16 + 0.088 * sum(1.9 if ord(character) > 0x2E7F else 1.0 for character in token)
 
 
 def with_card(shown: Shown, width: float, height: float) -> tuple[Canvas, Axes]:
-    """A figure with the picture at the left and the card at the right."""
+    """Make a figure with the picture at the left and the card at the right."""
     side, height = 4.0, max(height, LOWEST)
     canvas = Canvas(figsize=(width + side, height + 1.0), layout="constrained")
     titles(canvas, shown, shown.caption)
@@ -55,7 +55,7 @@ def with_card(shown: Shown, width: float, height: float) -> tuple[Canvas, Axes]:
 
 
 def above_card(shown: Shown, width: float, height: float) -> tuple[Canvas, SubFigure]:
-    """A figure with room for several pictures, and the card beneath them."""
+    """Make a figure with several pictures and the card below them."""
     card = 0.8 + 0.27 * (len(shown.figures) + 1)
     canvas = Canvas(figsize=(width, height + card + 0.9), layout="constrained")
     titles(canvas, shown, shown.caption)
@@ -68,7 +68,7 @@ def above_card(shown: Shown, width: float, height: float) -> tuple[Canvas, SubFi
 
 def titles(canvas: Canvas, shown: Shown, caption: str) -> None:
     wide = int(canvas.get_figwidth() * 13)
-    # Left-to-right marks: the arrow points from input to output also where both are written from right to left.
+    # Left-to-right marks: the arrow points from input to output for right-to-left texts, too.
     title = shown.title.replace(" → ", "\u200e → \u200e")
     lines = [*("\u200e" + line for line in _wrapped(title, wide)), *_wrapped(caption, wide)]
     canvas.suptitle("\n".join(lines), fontsize=10, color=INK, x=0.01, ha="left", linespacing=1.4)
@@ -82,7 +82,7 @@ def _card(axes: Axes, card: Sequence[Figure], title: str, height: float) -> None
     axes.set_axis_off()
     axes.set_xlim(0, 1)
     axes.set_ylim(height, 0)
-    axes.text(0.0, 0.15, "Whether to believe it", fontsize=10, weight="bold", color=INK, va="center")
+    axes.text(0.0, 0.15, "Reliability", fontsize=10, weight="bold", color=INK, va="center")
     places = dict(zip(columns(card), (0.66, 0.83, 1.0), strict=False))
     for name, x in places.items():
         axes.text(x, 0.45, name, fontsize=8, color=FAINT, ha="right", va="center")

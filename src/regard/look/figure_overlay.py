@@ -1,12 +1,11 @@
-"""Attention laid over what was looked at: a filmstrip over an image, or rows beneath a spectrogram or a series.
+"""Attention over the input: a filmstrip over an image, or rows below a spectrogram or a series.
 
-Over an image, heat is laid, from dark violet to light yellow:
+Over an image, heat from dark violet to light yellow:
 
     pixel = (1 − o) · image + o · heat(weight),     o the opacity
 
-so that what was looked at stands out on light and on dark regions alike. It is drawn region by region and not smoothed:
-nothing is shown which was not computed. Each picture of a strip has a scale of its own, with its largest weight above
-it, and the weight that all regions would have if they were looked at alike.
+The colors are visible on light and on dark regions. Regions are not smoothed: only computed values are shown. Each
+picture of a strip has a separate scale; its largest weight and the uniform weight are printed above it.
 """
 
 import numpy as np
@@ -32,7 +31,7 @@ def draw_overlay(shown: Shown) -> Canvas:
 
 
 def heat(weights: np.ndarray, axis: Axis, log: bool) -> np.ndarray:
-    """The color of each region, rows × columns × RGBA, as the grid."""
+    """Return the color of each region: rows × columns × RGBA."""
     assert axis.grid is not None
     values = weights[axis.upon()]
     return HEAT(strength(values, top_weight(values), log).reshape(axis.grid), alpha=OPACITY)
@@ -72,7 +71,7 @@ def _filmstrip(shown: Shown) -> Canvas:
 
 
 def _mark_the_region(axes: Axes, rows: Axis, place: int, size: tuple[int, int]) -> None:
-    """Where the row is a region itself: who looks has a frame around it."""
+    """Draw a frame around the querying region, if the row is a region."""
     if rows.grid is None or place not in rows.upon():
         return
     row, column = divmod(rows.upon().index(place), rows.grid[1])
@@ -82,7 +81,7 @@ def _mark_the_region(axes: Axes, rows: Axis, place: int, size: tuple[int, int]) 
 
 
 def _along_time(shown: Shown) -> Canvas:
-    """The signal above, and beneath it a row for each that looked, on one axis of time."""
+    """Draw the signal, and below it one row per query, on one time axis."""
     table, places = shown.matrix, shown.strip if shown.row is not None else range(len(shown.matrix.rows))
     columns, edges = table.columns, table.columns.edges
     labels = short([table.rows.labels[place] for place in places])
@@ -114,7 +113,7 @@ def _along_time(shown: Shown) -> Canvas:
 
 
 def _signal(axes: Axes, columns: Axis, said: Said | None) -> None:
-    """With what was forecast after it, within its band."""
+    """Draw the signal, with the forecast and its band."""
     signal, edges = columns.signal, columns.edges
     assert signal is not None
     if signal.ndim == 2:

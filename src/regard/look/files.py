@@ -1,6 +1,6 @@
-"""Records as files: one .npz with the arrays, and JSON (as bytes) for the rest. Nothing in it can execute.
+"""Files of records: one .npz with the arrays, and JSON (as bytes) for the rest. Loading executes no code.
 
-The same description, with the arrays written in another way, is what `--json` prints and what HTML pages carry.
+`--json` and HTML pages use the same description, with other encodings of the arrays.
 """
 
 import base64
@@ -25,12 +25,12 @@ from regard.look.said import NextToken, Said
 from regard.metrics.alignment import Gold
 
 VERSION = 1
-PACKED = (zipfile.BadZipFile, zlib.error, EOFError, MemoryError, RecursionError)  # what unpacking may end in
+PACKED = (zipfile.BadZipFile, zlib.error, EOFError, MemoryError, RecursionError)  # errors of unpacking
 Write = Callable[[np.ndarray], Any]
 
 
 def save(record: AttentionRecord, path: Path) -> Path:
-    """Whole or not at all."""
+    """Write a record to an .npz file, atomically."""
     arrays: list[np.ndarray] = []
 
     def keep(array: np.ndarray) -> int:
@@ -41,14 +41,14 @@ def save(record: AttentionRecord, path: Path) -> Path:
     named: dict[str, Any] = {f"weights{number}": array for number, array in enumerate(arrays)}
 
     def write(part: Path) -> None:
-        with part.open("wb") as file:  # given a name, numpy would add .npz to it
+        with part.open("wb") as file:  # numpy would add .npz to a name
             np.savez_compressed(file, allow_pickle=False, record=np.frombuffer(text.encode(), np.uint8), **named)
 
     return atomic.write_with(path, write)
 
 
 def load(path: str | Path) -> AttentionRecord:
-    """A record from the file that `record.save` wrote."""
+    """Load a record from a file written by `record.save`."""
     require_memory_for(Path(path))
     try:
         with np.load(path, allow_pickle=False) as arrays:
@@ -65,12 +65,12 @@ def load(path: str | Path) -> AttentionRecord:
 
 
 def as_dict(record: AttentionRecord) -> dict[str, Any]:
-    """For `--json`: the weights are lists of numbers."""
+    """Return a dict for `--json`, with weights as lists of numbers."""
     return describe(record, lambda array: array.tolist())
 
 
 def for_page(record: AttentionRecord, *, weights: bool = True) -> dict[str, Any]:
-    """For HTML: the weights are float32, little-endian, in base 64: exact, and a fifth of the numbers in decimal."""
+    """Return a dict for HTML. Weights are base 64 of little-endian float32: exact, a fifth of the size of decimals."""
     tree = describe(record, lambda array: base64.b64encode(array.astype("<f4").tobytes()).decode())
     return tree if weights else _without_weights(tree)
 
@@ -114,7 +114,7 @@ def describe(record: AttentionRecord, write: Write) -> dict[str, Any]:
 
 
 def _describe_axis(axis: Axis, write: Write) -> dict[str, Any]:
-    """What only images and signals have is left out of the others."""
+    """Describe an axis, without the empty fields of images and signals."""
     tree: dict[str, Any] = {
         "tokens": [asdict(token) for token in axis.tokens], "text": axis.text, "grid": axis.grid, "times": axis.times,
         "after": axis.after,

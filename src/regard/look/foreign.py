@@ -1,8 +1,8 @@
-"""Where a model of `transformers` looks, from its folder: `regard look hf:FOLDER "text"`.
+"""Attention of a `transformers` model in a local folder: `regard look hf:FOLDER "text"`.
 
-For folders that `regard import` does not know. The model runs as it is, in the classes of `transformers`, and is
-watched (`watch.py`). An encoder and a decoder alone read the text; a decoder over an encoder also writes, or is given
-its output. Nothing is fetched, and no code of the folder is run.
+For folders that `regard import` does not support. The model runs in the classes of `transformers` and is watched
+(`watch.py`). An encoder-only or decoder-only model reads the text. An encoder-decoder also generates an output, or is
+forced to a given one. Nothing is downloaded, and no code from the folder is run.
 """
 
 from pathlib import Path
@@ -15,11 +15,11 @@ from regard.look.records import AttentionRecord
 from regard.look.watch import watching
 
 PREFIX = "hf:"
-LONGEST = 64  # tokens that a decoder writes
+LONGEST = 64  # generated tokens
 
 
 def look_at_folder(folder: Path, text: str, output: str | None = None) -> AttentionRecord:
-    """Of one text, by the model of a folder. `output`: what a decoder over an encoder is made to write."""
+    """Return the attention record of one text. `output` is the forced output of an encoder-decoder."""
     model, tokenizer = _loaded(folder)
     read = tokenizer(text, return_tensors="pt")
     if not read["input_ids"].numel():
@@ -44,7 +44,7 @@ def look_at_folder(folder: Path, text: str, output: str | None = None) -> Attent
 
 
 def _written(model: Any, tokenizer: Any, read: Any, output: str | None) -> torch.Tensor:
-    """What a decoder reads: its first token, and what it writes, or what is given."""
+    """Return the decoder input: start token, then the generated or given output."""
     if output is None:
         return model.generate(**read, max_new_tokens=LONGEST, num_beams=1, do_sample=False)[:, :-1]
     ids = tokenizer(text_target=output, return_tensors="pt")["input_ids"]

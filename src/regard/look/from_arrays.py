@@ -1,4 +1,4 @@
-"""A record from the arrays of any library: `regard.look.record(weights=..., rows=..., columns=...)`."""
+"""Attention records from arrays of any library: `regard.look.record(weights=..., rows=..., columns=...)`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,14 +24,14 @@ def record(
     output: str = "",
     scores: Sequence[float] = (),
 ) -> AttentionRecord:
-    """What any model looked at. Nothing is asked of it but its weights and the tokens on both sides.
+    """Make an attention record from the weights of any model and the tokens on both sides.
 
-    weights   T × S or heads × T × S, of numpy, torch or lists; a batch of one in front is taken off. A list or tuple
-              of such tables has one for each layer, a mapping one for each name
-    rows      who looks: labels, or an `axis(...)` that also knows words, a grid or times
-    columns   what is looked at; left out, the rows look at themselves
+    weights   T × S or heads × T × S (numpy, torch or lists); a leading batch dimension of 1 is removed. A list or
+              tuple has one table per layer, a mapping one per name
+    rows      queries: labels, or an `axis(...)` with words, a grid or times
+    columns   keys; by default the rows (self-attention)
     kind      "cross", "encoder" or "decoder"; by default cross if there are columns, else encoder
-    method    what the numbers are, for the caption; "raw" is attention as the model computed it
+    method    name of the numbers for the caption; "raw" is attention as the model computed it
     """
     if kind is not None and kind not in KINDS:
         raise CallError(f"kind={kind!r} must be one of {', '.join(KINDS)}")
@@ -73,7 +73,7 @@ def _named(weights: Any) -> dict[str, Any]:
 
 
 def _table(name: str, table: Any) -> np.ndarray:
-    """Heads × rows × columns, as float32."""
+    """Return heads × rows × columns as float32."""
     if table is None:
         raise CallError(f"{name} has no weights: a fused kernel returns none, ask the model for them")
     try:
@@ -92,7 +92,7 @@ def _table(name: str, table: Any) -> np.ndarray:
 
 
 def _array(table: Any) -> Any:
-    """A torch tensor may need a gradient, be half precision or live on a GPU; numpy takes none of these."""
+    """Convert to numpy, also from a torch tensor with gradient, in half precision or on a GPU."""
     if hasattr(table, "detach"):
         return table.detach().float().cpu().numpy()
     return table

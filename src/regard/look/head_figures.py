@@ -1,7 +1,7 @@
-"""What heads are told apart by, in a few numbers: how evenly each looks, how well it aligns, and what it looks for.
+"""Figures of heads: entropy, alignment error and role.
 
-The role is that of `methods/roles.py`, on this one input: the share of a head's weight that falls where a head of that
-kind would look, less that of chance. `regard look RUN --profile` asks the same over many inputs.
+The role is that of `methods/roles.py` on this one input: the share of a head's weight on the columns of that role,
+minus the share by chance. `regard look RUN --profile` computes it over many inputs.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from regard.look.records import Attention, AttentionRecord
 
 @dataclass(frozen=True)
 class HeadFigures:
-    """`alignment_error`: where gold is known. `role`: the clearest one, if any is `above_chance` by CLEAR at least."""
+    """Figures of one head. `alignment_error` needs gold links; `role` is the clearest one (CLEAR `above_chance`)."""
 
     entropy: float
     alignment_error: float | None = None
@@ -23,7 +23,7 @@ class HeadFigures:
 
     @property
     def parts(self) -> list[str]:
-        """What stands above the head in the view of all of them."""
+        """Return the figures above the head in the view of all heads."""
         parts = [f"{self.entropy:.2f} bits"]
         if self.alignment_error is not None:
             parts.append(f"AER {self.alignment_error:.2f}")
@@ -40,7 +40,7 @@ class HeadFigures:
 
 
 def head_figures(record: AttentionRecord, attention: Attention) -> list[HeadFigures]:
-    """Of every head of an attention of the record."""
+    """Compute the figures of every head of an attention."""
     roles = above_chance([AttentionRecord((attention,), record.axes)])
     return [_figures(record, attention, head, roles) for head in range(len(attention.weights))]
 

@@ -1,6 +1,6 @@
-"""Heads by the names that people have for them: `cross.2.3` is head 3 of layer 2 of the attention over the source.
+"""Names of heads: `cross.2.3` is head 3 of layer 2 of the attention over the source.
 
-Which module that is says a record of the same model: it knows each attention by kind, layer and the module's name.
+A record of the same model maps them to modules: it lists the kind, layer and module name of each attention.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from regard.look.records import KINDS
 
 
 def heads_called(names: Sequence[str], model: nn.Module, record: AttentionRecord) -> dict[nn.Module, list[int]]:
-    """The heads of each attention of the model, for `regard.attention.HeadMask`."""
+    """Return the named heads by attention module, for `regard.attention.HeadMask`."""
     modules = dict(model.named_modules())
     there = {(one.kind, one.layer): one for one in record.attentions if one.name in modules}
     found: dict[nn.Module, list[int]] = {}

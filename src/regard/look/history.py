@@ -1,8 +1,8 @@
-"""Attention as training goes on: records of the same validation inputs, taken at every validation.
+"""Attention during training: records of the same validation inputs at every validation.
 
     RUN/looks/0/00000500.npz        input 0 at step 500; each file is an ordinary record
 
-The output is the reference, not what the model wrote, so that the table has the same rows at every step.
+The output is forced to the reference, so that the table has the same rows at every step.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from regard.look.files import load, save
 from regard.look.records import Attention, AttentionRecord, Head, Kind
 
 FOLDER = "looks"
-MOST_NUMBERS = 250_000  # of a record that is kept: one megabyte before compression
+MOST_NUMBERS = 250_000  # of one record: one megabyte before compression
 
 
 @dataclass(frozen=True)
 class History:
-    """One input, from the first validation to the last."""
+    """Records of one input, from the first validation to the last."""
 
     steps: tuple[int, ...]
     records: tuple[AttentionRecord, ...]
@@ -33,7 +33,7 @@ class History:
     def figures(
         self, kind: Kind | None = None, layer: int | None = None, head: Head = "mean"
     ) -> dict[str, list[float]]:
-        """The card's figures of the chosen weights (entropy; alignment error, where gold is known), step by step."""
+        """Return the figures of the chosen weights (entropy; alignment error, if gold is known) at each step."""
         found: dict[str, list[float]] = {}
         for record in self.records:
             for figure in card(record.matrix(kind, layer, head), record):
@@ -41,7 +41,7 @@ class History:
         return found
 
     def some(self, most: int) -> list[int]:
-        """Places of `most` validations, the first and the last among them."""
+        """Return the positions of at most `most` validations, including the first and the last."""
         count = min(most, len(self.steps))
         return sorted({round(place * (len(self.steps) - 1) / max(1, count - 1)) for place in range(count)})
 
@@ -50,14 +50,14 @@ class History:
 
 
 def keep(record: AttentionRecord, folder: Path, number: int, step: int) -> Path:
-    """Add a record to the history of input `number`; the file is there as a whole or not at all."""
+    """Add a record to the history of input `number`, atomically."""
     place = folder / FOLDER / str(number)
     place.mkdir(parents=True, exist_ok=True)
     return save(slim(record), place / f"{step:08}.npz")
 
 
 def slim(record: AttentionRecord, most: int | None = None) -> AttentionRecord:
-    """A record that is small enough to keep many of: of its first kind only, and then one table a layer."""
+    """Reduce a record for storage: only its first kind, then one table per layer if still too large."""
     record, most = replace(record, beams=(), evidence=()), MOST_NUMBERS if most is None else most
     if _numbers(record.attentions) <= most:
         return record
@@ -80,14 +80,14 @@ def has_history(folder: Path) -> bool:
 
 
 def load_histories(folder: Path) -> list[History]:
-    """Of all inputs that were kept; those of the same steps as the first."""
+    """Load the histories of all stored inputs that have the same steps as the first."""
     numbers = sorted(int(one.name) for one in (folder / FOLDER).glob("*") if one.name.isdecimal()) or [0]
     found = [load_history(folder, number) for number in numbers]
     return [history for history in found if history.steps == found[0].steps]
 
 
 def load_history(folder: Path, number: int = 0) -> History:
-    """What training kept of input `number`."""
+    """Load the history of input `number`."""
     files = sorted((folder / FOLDER / str(number)).glob("*.npz"))
     if not files:
         kept = sorted(int(one.name) for one in (folder / FOLDER).glob("*") if one.name.isdecimal())

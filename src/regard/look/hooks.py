@@ -1,6 +1,6 @@
-"""Hooks that see and change what one thread asks of a model.
+"""Module hooks that act in one thread only.
 
-A served model also answers other people, in other threads: they are neither seen nor changed.
+Calls of a served model from other threads are not affected.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,14 +12,14 @@ from torch import nn
 
 
 class Before(NamedTuple):
-    """`change(module, args)` gives other arguments, or None."""
+    """Pre-forward hook: `change(module, args)` returns new arguments or None."""
 
     module: nn.Module
     change: Callable[[nn.Module, Any], Any]
 
 
 class After(NamedTuple):
-    """`change(module, args, output)` gives another output, or None."""
+    """Forward hook: `change(module, args, output)` returns a new output or None."""
 
     module: nn.Module
     change: Callable[[nn.Module, Any, Any], Any]

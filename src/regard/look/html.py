@@ -1,10 +1,10 @@
-"""One HTML file that shows a record, in any browser, without a network: data, style and script are all inside.
+"""Self-contained HTML page of a record: data, style and script are in one file and need no network.
 
-The record travels in a JSON block in which <, > and & are escaped, so no token can end it or become markup; the script
-puts tokens on the page as text only. The content security policy allows this one script and this one style, by their
-hashes, and no connection to anywhere.
+The record is a JSON block in which <, > and & are escaped, so no token can end it or become markup; the script inserts
+tokens as text only. The content security policy allows only this script and this style, by their hashes, and no
+connections.
 
-The script is the files of `page/` joined in the order of their imports. A served page can load them as they are.
+The script is the files of `page/` joined in the order of their imports. A served page can load them directly.
 """
 
 import base64
@@ -32,7 +32,7 @@ MODULES = (
     "said.js", "film.js", "decoding.js", "heads.js", "card.js", "compare.js", "training.js", "positions.js",
     "weight.js", "why.js", "controls.js", "app.js",
 )  # fmt: skip
-STYLES = ("style.css", "film.css", "weight.css", "why.css")  # of the part; `page.css` is for a page of its own
+STYLES = ("style.css", "film.css", "weight.css", "why.css")  # for embedding; `page.css` is for a separate page
 START = """const page = JSON.parse(document.getElementById("regard-data").textContent);
 (page.positions ? showPositions : mount)(document.getElementById("regard"), page, { keep: true });
 """
@@ -43,7 +43,7 @@ def write_page(shown: Shown, path: Path) -> Path:
 
 
 def page(shown: Shown, *, keep: bool = True) -> str:
-    """The whole file as text. `keep`: its state is in the URL, which a frame inside another page has not."""
+    """Return the whole file as text. `keep` stores the state in the URL (not possible in a frame)."""
     return whole_page(document(shown), shown.title, keep=keep)
 
 
@@ -53,7 +53,7 @@ def whole_page(tree: dict[str, Any], title: str, *, keep: bool = True) -> str:
 
 
 def document_page(tree: dict[str, Any], title: str, *, style: str, script: str) -> str:
-    """A page whose script finds `tree` in the block `regard-data`, and a place for itself in `regard`."""
+    """Return a page with `tree` in the block `regard-data` and an element `regard` for the script."""
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -70,7 +70,7 @@ def document_page(tree: dict[str, Any], title: str, *, style: str, script: str) 
 </head>
 <body>
 <main id="regard"></main>
-<noscript>This page draws its pictures with a script of its own, which this browser does not run.</noscript>
+<noscript>This page needs JavaScript, which is disabled in this browser.</noscript>
 <script type="application/json" id="regard-data">{harmless(tree)}</script>
 <script type="module">{script}</script>
 </body>
@@ -79,9 +79,9 @@ def document_page(tree: dict[str, Any], title: str, *, style: str, script: str) 
 
 
 def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
-    """All that the page knows: records, where to open, and a card for every table that can be chosen.
+    """Return the data of the page: records, the initial view, and a card for every table.
 
-    Without weights (and without cards, which are made of them) it is what a page needs to know what to ask for.
+    Without weights (and so without cards), it contains only what a page needs for its requests.
     """
     record, layer = shown.record, shown.layer
     if layer is not None:
@@ -107,7 +107,7 @@ def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
 
 
 def history_document(history: History, shown: Shown | None = None) -> dict[str, Any]:
-    """The last record, and those of all validations for the view `training`."""
+    """Return the last record, and the records of all validations for the view `training`."""
     tree = document(shown or Shown(history.last))
     tree["open"]["view"] = "training"
     tree["history"] = [
@@ -118,12 +118,12 @@ def history_document(history: History, shown: Shown | None = None) -> dict[str, 
 
 
 def cards(record: AttentionRecord) -> dict[str, Any]:
-    """By kind/layer/head: the title of the table, its figures and, for a single head, what stands above its map."""
+    """Return by kind/layer/head: the title of the table, its figures and, for a single head, the line above its map."""
     found = {}
     for kind in record.kinds:
         layers = record.of_kind(kind)
         choices: list[tuple[int | None, Head]] = [(None, "mean"), (None, "max")]
-        if len(layers) == 1:  # then a head needs no layer
+        if len(layers) == 1:  # then a head is unique without its layer
             choices += [(None, head) for head in range(len(layers[0].weights))]
         for one in layers:
             heads: list[Head] = ["mean", "max", *range(len(one.weights))]
@@ -144,7 +144,7 @@ def card_tree(matrix: Matrix, record: AttentionRecord) -> dict[str, Any]:
 
 
 def script() -> str:
-    """The modules as one: imports are dropped, since all is in one scope, and so is `export`."""
+    """Join the modules into one scope, without `import` and `export`."""
     texts = (_read(name) for name in MODULES)
     return "\n".join(re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts)
 
@@ -154,7 +154,7 @@ def style() -> str:
 
 
 def harmless(tree: dict[str, Any]) -> str:
-    """JSON that cannot end its block, whatever the tokens are."""
+    """Return JSON that cannot end its script block, whatever the tokens are."""
     text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
@@ -168,9 +168,9 @@ def _read(name: str) -> str:
 
 
 def report_page(body: str, title: str, history: dict[str, Any] | None = None) -> str:
-    """A page of markup, such as the report of a run; with `history`, attention as it trained, in the place #regard.
+    """Return a page of markup, such as the report of a run; `history` adds attention during training in #regard.
 
-    Whoever makes the markup escapes the words in it. Its pictures may have styles of their own.
+    The caller must escape the text in the markup. Its pictures may contain inline styles.
     """
     act = "" if history is None else script() + START.replace("keep: true", 'keep: true, level: "h3"')
     allowed = _hash(act) if act else "'none'"

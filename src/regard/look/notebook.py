@@ -1,12 +1,11 @@
-"""The same view in a notebook: a picture, and the whole page in a frame of its own.
+"""Notebook view of a record: a picture, and the whole page in a frame.
 
-Nothing is asked of a kernel or of another host, so what was saved shows itself wherever the notebook is opened: as a
-page made by nbconvert, without a network, too. Where frames and styles are taken out (a notebook that is not trusted,
-GitHub), the picture is left.
+It needs no kernel and no network, so a saved notebook shows it everywhere, also as a page made by nbconvert. Where
+frames and styles are removed (an untrusted notebook, GitHub), the picture remains.
 
-nbconvert with `sanitize_html` takes no tag out, but writes frames, pictures and styles as text. It drops the attribute
-`style`, and keeps `class`. So all of that stands in a box which Jupyter's own style sheets hide by its class, and which
-its style shows; words beside it are hidden by their style. Without styles, the words are what is seen.
+nbconvert with `sanitize_html` writes frames, pictures and styles as text. It drops the attribute `style` and keeps
+`class`. So the view is in a box that Jupyter's style sheets hide by its class and an inline style shows. A summary in
+words is hidden by an inline style. Without styles, only the summary is visible.
 """
 
 import base64
@@ -20,11 +19,11 @@ from regard.look.views import Shown
 
 HEIGHT = 900  # pixels of the frame
 HIDDEN = "jp-FileSize-hidden hidden"  # by the style sheets of JupyterLab and of the classic notebook
-MOST_ROWS = 40  # that are told in words
+MOST_ROWS = 40  # of the summary in words
 
 
 class NotebookView:
-    """One picture of a record; what a notebook does with the last value of a cell shows it."""
+    """One picture of a record, displayed as the value of a notebook cell."""
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
@@ -37,7 +36,7 @@ class NotebookView:
         return {"text/plain": repr(self), "image/png": picture, "text/html": self._html(picture)}
 
     def _html(self, picture: str) -> str:
-        """The frame may run its own script and nothing else: it has no part in the notebook around it."""
+        """Return the frame. It is sandboxed: its script has no access to the notebook."""
         title = escape(self._shown.title or "attention", quote=True)
         return (
             f"<div class='regard-words' style='display: none'>{self._words()}</div>"
@@ -50,7 +49,7 @@ class NotebookView:
         )
 
     def _words(self) -> str:
-        """Where each row looks most, in tags that whoever takes others out leaves."""
+        """Summarize where each row looks most, in tags that sanitizers keep."""
         table = self._shown.matrix
         best = table.weights.argmax(1)
         lines = [
@@ -59,7 +58,7 @@ class NotebookView:
         ][:MOST_ROWS]
         left = len(table.rows) - len(lines)
         return (
-            f"<b>{escape(self._shown.title or 'attention')}</b><div>{escape(table.title)}; where each row looks most:"
+            f"<b>{escape(self._shown.title or 'attention')}</b><div>{escape(table.title)}; largest weight of each row:"
             f"</div><ul>{''.join(lines)}</ul>{f'<div>and {left} rows more</div>' if left else ''}"
-            "<div>The picture and the page are in the notebook; here they were taken out (sanitize_html).</div>"
+            "<div>The picture and the page are in the notebook; they were removed here (sanitize_html).</div>"
         )

@@ -1,4 +1,4 @@
-"""Asking a model many times: some rows at once, so that memory is that of one pass, whatever is asked."""
+"""Run a model on many rows in groups, with the memory of one group."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -15,10 +15,11 @@ T = TypeVar("T")
 def in_passes(
     rows: Sequence[T], vectors: int, one_pass: Callable[[Sequence[T]], Tensor], *, at_once: int = AT_ONCE
 ) -> Tensor:
-    """`one_pass` of all rows, N …, each of so many vectors. Gradients are of one pass: whoever takes them asks for no
-    more than `rows_at_once`."""
+    """Apply `one_pass` to all rows in groups and concatenate the results (N …).
+
+    Gradients need a single pass, so at most `rows_at_once` rows."""
     most = len(rows) if torch.is_grad_enabled() else rows_at_once(vectors, at_once)
-    before_step(len(rows) * vectors)  # of all of them: what is too much does not begin
+    before_step(len(rows) * vectors)  # of all of them: too large a request fails before it starts
     found = []
     for start in range(0, len(rows), max(1, most)):
         found.append(one_pass(rows[start : start + most]))

@@ -1,6 +1,6 @@
-"""From the weights of each attention to the tables of a record: which of them are shown, and between which axes.
+"""Select the tables of a record from the attention weights, and assign their axes.
 
-Nothing here needs torch: an export that runs without it makes its record by the same rules.
+This module does not need torch, so exports without torch follow the same rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Sides(Protocol):
-    """What tables stand between; see `Case`."""
+    """Axes of the tables; see `Case`."""
 
     @property
     def axes(self) -> Mapping[str, Axis]: ...
@@ -34,7 +34,7 @@ class Sides(Protocol):
 
 
 class Table(NamedTuple):
-    """The weights of one attention, H Q K, as a method has them."""
+    """The weights of one attention (H Q K) by some method."""
 
     name: str
     role: "Role"
@@ -42,11 +42,11 @@ class Table(NamedTuple):
 
 
 def by_role(case: Sides, tables: Sequence[Table]) -> list[Attention]:
-    """An encoder's tables stand between the input and itself, a decoder's between what is written and what was read
-    before it, cross-attention between what is written and the input.
+    """Assign axes by role: encoder tables are input × input, decoder tables output × previous tokens, cross-attention
+    tables output × input.
 
-    A class token that the encoder put before the regions of its input is not shown; nor is attention inside the
-    encoder over something else than what the axis names.
+    A class token that the encoder adds before image regions is not shown. Encoder attention over other vectors than
+    those of the axis is not shown either.
     """
     found = []
     for name, role, weights in tables:
@@ -60,7 +60,7 @@ def by_role(case: Sides, tables: Sequence[Table]) -> list[Attention]:
 
 
 def gated(tables: Sequence[Table]) -> list[Table]:
-    """A decoder that can look away says how much of what it saw it let through: weights are shown times that."""
+    """Multiply weights by the gate of a decoder that has one."""
     gates = [table.weights for table in tables if table.role.kind == "gate"]  # 1 T 1
     rest = [table for table in tables if table.role.kind != "gate"]
     if not gates:
@@ -69,12 +69,12 @@ def gated(tables: Sequence[Table]) -> list[Table]:
 
 
 def with_heads(table: np.ndarray) -> np.ndarray:
-    """Attention of one head has no dimension for it."""
+    """Add the head dimension to attention with a single head."""
     return table[None] if table.ndim == 2 else table
 
 
 def turned(case: Sides, one: Attention) -> Attention:
-    """A table between rows and columns the other way round; twice is as it was."""
+    """Transpose a table between rows and columns."""
     if {one.rows, one.columns} != {case.rows, case.columns}:
         return one
     return replace(one, weights=one.weights.swapaxes(1, 2), rows=one.columns, columns=one.rows)

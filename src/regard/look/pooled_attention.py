@@ -1,10 +1,10 @@
-"""What one vector sees that was pooled from many: how a classifier's label, or a matched text, looks at the input.
+"""Attention of one pooled vector: how the label of a classifier, or a matched text, looks at the input.
 
     attention pooling     the weights of the pooling
     a class token         the row of that token, in every layer and head
-    else                  the mean over all rows of self-attention, as all of them are pooled alike
+    else                  the mean over all rows of self-attention (mean pooling)
 
-Self-attention itself, token by token or region by region, is shown beside it as the encoder's.
+The record also contains self-attention itself, as the encoder's.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +15,15 @@ from regard.look.records import Attention
 
 
 def pooled(first: bool) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
-    """For `Case.place`. `first`: the pooled vector is that of a class token, see `encoders/class_token.py`."""
+    """Place the tables of a pooled vector, for `Case.place`. `first`: a class token (`encoders/class_token.py`)."""
 
     def place(case: Sides, tables: Sequence[Table]) -> list[Attention]:
         length, own = len(case.axes[case.columns]), any(table.role.kind == "pooling" for table in tables)
         seen: list[Attention] = []
         inside: list[Attention] = []
         for name, role, weights in tables:
-            before = weights.shape[-1] - length  # a class token that the axis does not name
-            if before not in (0, 1):  # another grid than the one that the axis names
+            before = weights.shape[-1] - length  # a class token that is not on the axis
+            if before not in (0, 1):  # another grid than that of the axis
                 continue
             if role.kind == "pooling":
                 rows = weights
@@ -40,7 +40,7 @@ def pooled(first: bool) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
 
 
 def rows_at(places: Sequence[int]) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
-    """For outputs that say one thing of each of the vectors at these places: they see what its own row sees."""
+    """Place the tables of outputs that predict one value for each of the vectors at these positions."""
 
     def place(case: Sides, tables: Sequence[Table]) -> list[Attention]:
         own = [

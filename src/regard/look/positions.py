@@ -1,11 +1,11 @@
-"""Positional encodings: the classic heat map (positions × dimensions), and how alike two positions are by distance.
+"""Positional encodings: the classic heat map (positions × dimensions), and the similarity of two positions by distance.
 
     similarity(k) = mean over t of  PE(t) · PE(t + k) / (‖PE(t)‖ ‖PE(t + k)‖)
 
-For sinusoids the product depends on the distance alone, Σ_i cos(k / 10000^{2i/d}): near positions are alike, far ones
-less and less, and the same everywhere (Vaswani et al. 2017, section 3.5, arXiv:1706.03762). Read from left to right the
-map is a counter: the first dimensions turn with every position, as the lowest bit of a number does, the last hardly at
-all. Learned tables show by the same picture whether they have found an order.
+For sinusoids the product depends only on the distance, Σ_i cos(k / 10000^{2i/d}), and decreases with it
+(Vaswani et al. 2017, section 3.5, arXiv:1706.03762). From left to right, the map resembles the bits of a counter: the
+first dimensions change with every position, the last hardly at all. For learned tables,
+the picture shows whether they encode an order.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ Table = Float[np.ndarray, "T D"]
 
 
 def similarity_by_distance(table: Table) -> Float[np.ndarray, " T"]:
-    """Mean cosine of positions k apart, for k = 0 … T − 1."""
+    """Return the mean cosine of positions at distance k, for k = 0 … T − 1."""
     table = _checked(table)
     unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     alike = unit @ unit.T
@@ -33,11 +33,11 @@ def similarity_by_distance(table: Table) -> Float[np.ndarray, " T"]:
 
 
 def draw_positions(table: Table, title: str, console: Console) -> RenderableType:
-    """In the terminal: the map, and a few of the similarities."""
+    """Draw the map and some of the similarities in the terminal."""
     table = _checked(table)
     alike = similarity_by_distance(table)
     steps = [k for k in (1, 2, 5, 10, 20, 50, 100) if k < len(alike)]
-    line = "alike at distance  " + "   ".join(f"{k}: {alike[k]:.2f}" for k in steps)
+    line = "similarity at distance  " + "   ".join(f"{k}: {alike[k]:.2f}" for k in steps)
     told = f"{len(table)} positions (down) × {table.shape[1]} dimensions (across)"
     most = max(8, min(console.width, 160))
     if table.shape[1] > most:
@@ -46,7 +46,7 @@ def draw_positions(table: Table, title: str, console: Console) -> RenderableType
 
 
 def write_positions(table: Table, title: str, path: Path) -> Path:
-    """As PNG, SVG, PDF or a page."""
+    """Write PNG, SVG, PDF or an HTML page."""
     table = _checked(table)
     if path.suffix == ".html":
         from regard.look.html import whole_page
@@ -66,7 +66,7 @@ def write_positions(table: Table, title: str, path: Path) -> Path:
     curve.axhline(0, color="#d8dae2", linewidth=1)
     curve.plot(alike, color="#3b53cf", linewidth=2)
     curve.set_xlabel("distance between two positions", color=INK)
-    curve.set_title("how alike they are (mean cosine)", fontsize=10, color=INK, loc="left")
+    curve.set_title("similarity (mean cosine)", fontsize=10, color=INK, loc="left")
     curve.set_ylim(min(-0.05, float(alike.min()) * 1.1), 1.05)
     for axes in (heat, curve):
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,9 +1,9 @@
-"""A profile of every head of a model, over several inputs: what it looks for, and what is lost without it.
+"""Head profile over several inputs: the role of each head, and the loss when it is masked.
 
     loss without head h = (Σ log p(y) − Σ log p(y; without h)) / |Σ log p(y)|
 
-0.05: the model's −log p of the right outputs grows by 5%. A head may look for nothing that has a name and be needed; or
-have a clear role, and be one of many that have it.
+0.05: −log p of the correct outputs grows by 5%. A head without a named role may be important, and one with a clear role
+may be redundant.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ Place = tuple[Kind, int]
 
 
 def head_profile(cases: Sequence[Case]) -> ValueTable:
-    """Of the cases of a model: inputs, each with the output that is right."""
+    """Return the profile over cases, each an input with its correct output."""
     if not cases:
         raise CallError("none of the validation inputs can be looked at: there is nothing to make a profile of")
     names: dict[Place, tuple[str, int]] = {}
@@ -76,8 +76,9 @@ def head_profile(cases: Sequence[Case]) -> ValueTable:
 
 
 def role_history(histories: Sequence[History]) -> ValueTable:
-    """When each head took its role, over the validation inputs whose attention was kept while training went on: rows
-    are heads, with the role that they ended in; columns are steps."""
+    """Return the role scores of heads during training, over the stored validation inputs.
+
+    Rows are heads with their final role; columns are steps."""
     steps = histories[0].steps
     above = [above_chance([history.records[place] for history in histories]) for place in range(len(steps))]
     rows, values, words = [], [], []
@@ -99,7 +100,7 @@ def role_history(histories: Sequence[History]) -> ValueTable:
 
 
 def _lost(cases: Sequence[Case], name: str, heads: int) -> list[float]:
-    """0 for heads that cannot be left out one by one."""
+    """Return the loss without each head; 0 for heads that cannot be masked separately."""
     module = dict(cases[0].model.named_modules()).get(name)
     whole = sum(sum(step_scores(case)) for case in cases)
     if module is None or not whole:

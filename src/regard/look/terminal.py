@@ -223,7 +223,7 @@ def _each_hypothesis(shown: Shown, console: Console) -> list[RenderableType]:
 
 def figures(card: Sequence[Figure], title: str) -> Table:
     """`title` is the picture's: a figure that was measured on other weights says so."""
-    table = Table(title="Whether to believe it", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(title="Reliability", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     shown = columns(card)
     for name in ("", *shown, ""):
         table.add_column(name, justify="right" if name else "left")

@@ -12,7 +12,7 @@ from typing import Any
 from regard.look.html import report_page
 from regard.report.charts import number
 
-ATTENTION = "Attention as it trained"
+ATTENTION = "Attention during training"
 REFERENCE = (
     "A validation input, and where the model looked at each validation while its reference was forced through it: so "
     "the rows are the same at every step. What the model itself wrote stands among the samples."

@@ -53,7 +53,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
   const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
   const caption = element("p", { className: "caption" });
-  const card = element("aside", { className: "card", ariaLabel: "whether to believe it" });
+  const card = element("aside", { className: "card", ariaLabel: "reliability" });
   let picture = element("div");
   const stage = element("div", { className: "stage" }, picture, card);
   root.append(title, element("div", { className: "above" }, words, film, said), controls, caption, stage);

@@ -1,9 +1,9 @@
-// Which view, of which weights: the controls of a record. Only what there is to choose from is offered.
+// Controls of a record: view, attention, layer, head. Only available choices are shown.
 import { hasWords } from "./data.js";
 import { element } from "./paint.js";
 
 const KINDS = { cross: "over the source", encoder: "of the encoder", decoder: "of the decoder" };
-const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", training: "As it trained", why: "Why" };
+const VIEWS = { matrix: "Matrix", lines: "Lines", grid: "Heads", text: "Text", compare: "Side by side", training: "Training replay", why: "Why" };
 
 export function viewsOf(record, columns, { against, history, why }) {
   const views = columns.grid ? ["overlay", "matrix", "grid"] // regions are no words
@@ -14,7 +14,7 @@ export function viewsOf(record, columns, { against, history, why }) {
   return views;
 }
 
-/** `settled`: {kinds, layers, heads, one, views}; `change(changes)` is told of a choice. */
+/** `settled`: {kinds, layers, heads, one, views}; `change(changes)` is called on a choice. */
 export function drawControls(place, record, state, { kinds, layers, heads, one, views }, change) {
   const chosen = (key, value) => {
     change({ [key]: value });

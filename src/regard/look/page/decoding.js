@@ -1,12 +1,12 @@
-// How the output is written, beside its film: searched for or drawn at random, and the tree of the hypotheses that were kept.
+// Decoding settings beside the film (search or sampling), and the tree of hypotheses.
 import { element } from "./paint.js";
 
 const BEAMS = [1, 2, 3, 5, 10];
 const SEVERAL = [1, 2, 3, 5];
 
 /**
- * `known`: the model's own settings, {beam?, temperature?, top_k?, top_p?, n_best?, …}; `now`: those that are asked for, by the
- * same names, and `sample`; `ways`: "search", "sample" or both; `change(changes)` asks again, null takes a setting back.
+ * `known`: the settings of the model, {beam?, temperature?, top_k?, top_p?, n_best?, …}; `now`: the requested settings, by the
+ * same names, and `sample`; `ways`: "search", "sample" or both; `change(changes)` decodes again, null resets a setting.
  */
 export function drawDecoding(place, { known, now, ways, change }) {
   const value = (name) => now[name] ?? known[name];
@@ -28,15 +28,15 @@ export function drawDecoding(place, { known, now, ways, change }) {
     return element("label", {}, label, made, told);
   };
   const numbers = (offered, name) => [...new Set([...offered, value(name)])].sort((a, b) => a - b).map((one) => [one || "all", one]);
-  /** A search gives back no more than it keeps: who asks for more hypotheses, or for fewer beams, changes both. */
+  /** A search returns at most `beam` hypotheses, so raising one or lowering the other changes both. */
   const several = () => select("hypotheses", "n_best", numbers(SEVERAL, "n_best"), value("n_best"), (given) => {
     const n = Number(given);
     change({ n_best: n === known.n_best ? null : n, ...(!drawn && n > value("beam") ? { beam: n } : {}) });
   });
   const parts = [];
   if (ways.length > 1) {
-    const search = "beam" in known ? "by beam search" : "by the most probable token";
-    parts.push(select("written", "sample", [[search, ""], ["by drawing at random", "1"]], drawn ? "1" : "", (given) => change({ sample: given ? true : null, n_best: null })));
+    const search = "beam" in known ? "beam search" : "greedy";
+    parts.push(select("decoding", "sample", [[search, ""], ["sampling", "1"]], drawn ? "1" : "", (given) => change({ sample: given ? true : null, n_best: null })));
   }
   if (!drawn && "beam" in known) {
     parts.push(select("beam", "beam", numbers(BEAMS, "beam"), value("beam"), (given) => {
@@ -49,14 +49,14 @@ export function drawDecoding(place, { known, now, ways, change }) {
     if ("top_k" in known) parts.push(select("top-k", "top_k", numbers([0, 1, 3, 10, 40], "top_k"), value("top_k"), (given) => chosen("top_k", Number(given))));
     if ("top_p" in known) parts.push(range("top-p", "top_p", { min: 0.05, max: 1, step: 0.05 }));
     parts.push(several());
-    const again = element("button", { type: "button", name: "seed", textContent: "Draw again", title: "with other random numbers" });
+    const again = element("button", { type: "button", name: "seed", textContent: "Sample again", title: "with another random seed" });
     again.addEventListener("click", () => change({ seed: Number(value("seed") ?? 0) + 1 }));
     parts.push(again);
   }
-  place.append(element("div", { className: "decoding", role: "group", ariaLabel: "how the output is written" }, ...parts));
+  place.append(element("div", { className: "decoding", role: "group", ariaLabel: "decoding" }, ...parts));
 }
 
-/** Hypotheses: beginnings that they share are written once. A button shows where a hypothesis looked, in every view. */
+/** The tree of hypotheses, with shared prefixes once. A button selects a hypothesis in every view. */
 export function drawTree(place, nodes, scores, chosen, pick) {
   const branch = (node) => {
     const words = element("span", { textContent: node.tokens.join(" "), dir: "auto" });

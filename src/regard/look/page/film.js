@@ -64,7 +64,7 @@ export function drawFilm(place, record, steps, from, focus, reveal, goOn) {
       bar.style.width = `${100 * share}%`;
       const written = one.text === tokens[first].text;
       const parts = [element("bdi", { textContent: one.text }), element("span", { className: "track" }, bar), element("span", { className: "number", textContent: percent(share) })];
-      const line = goOn && !written ? element("button", { type: "button", title: "go on from here with this word" }, ...parts) : element("span", { className: "line" }, ...parts);
+      const line = goOn && !written ? element("button", { type: "button", title: "continue from here with this word" }, ...parts) : element("span", { className: "line" }, ...parts);
       line.classList.toggle("written", written);
       if (goOn && !written) line.addEventListener("click", () => goOn(one.piece ? { prefix: prefixBefore(record, first, one.piece) } : { output: prefixBefore(record, first, "") }));
       return element("li", {}, line);

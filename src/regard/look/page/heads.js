@@ -5,7 +5,7 @@ import { element } from "./paint.js";
 
 const WIDEST_MAP = 560; // pixels, of the only one
 const SORTS = { layer: "layer", entropy: "entropy", alignment_error: "alignment error", role: "role" };
-const ROLE = "The share of a head's weight that falls where a head of its role would look, on this input, less that of chance: previous, next or same token, what followed it before (induction), the first or the last, the same place or the same word of the source; of a picture and a text, the regions or the words.";
+const ROLE = "The share of a head's weight that falls on the columns of its role, on this input, minus the share by chance. Roles: previous, next or same token, the token that followed it before (induction), the first or the last token, the same position or word in the source; for a picture and a text, the regions or the words.";
 
 /**
  * `layers`: [{layer, heads: [{values, q, k, line, entropy, role, above_chance}]}]; `table`: tokens of rows and columns; `axis`: of the columns,
@@ -28,11 +28,11 @@ export function drawHeads(place, layers, { rows, columns }, { kind, log, sort, s
   for (const one of all) {
     const name = `${kind}.${one.layer}.${one.head}`;
     const out = silent.includes(name);
-    const open = element("button", { type: "button", className: "open", textContent: `layer ${one.layer} · head ${one.head}`, title: "show it large" });
+    const open = element("button", { type: "button", className: "open", textContent: `layer ${one.layer} · head ${one.head}`, title: "enlarge" });
     open.addEventListener("click", () => acts.pick(one.layer, one.head));
     const title = element("div", { className: "title" }, open);
     if (acts.mute) {
-      const mute = element("button", { type: "button", className: "mute", textContent: out ? "↺" : "✕", ariaLabel: out ? `With ${name} again` : `Without ${name}`, title: out ? "take it in again" : "take it out, and see what changes" });
+      const mute = element("button", { type: "button", className: "mute", textContent: out ? "↺" : "✕", ariaLabel: out ? `Unmask ${name}` : `Mask ${name}`, title: out ? "unmask" : "mask this head and decode again" });
       mute.addEventListener("click", () => acts.mute(name));
       title.append(mute);
     }

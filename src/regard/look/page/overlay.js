@@ -141,7 +141,7 @@ function bare(columns, width) {
   const [high, wide] = columns.size ?? columns.grid;
   const picture = framed(columns, width, (width * high) / wide);
   picture.querySelector("canvas").remove();
-  return element("figure", { className: "bare" }, picture, element("figcaption", { textContent: "without heat" }));
+  return element("figure", { className: "bare" }, picture, element("figcaption", { textContent: "original" }));
 }
 
 /** The image, and a canvas above it. */

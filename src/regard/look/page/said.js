@@ -16,7 +16,7 @@ function drawLabels(place, { names, values }, chosen, choose) {
     const bar = element("span", { className: "share" });
     bar.style.width = `${100 * values[number]}%`;
     const parts = [element("bdi", { textContent: name }), element("span", { className: "track" }, bar), element("span", { className: "number", textContent: percent(values[number]) })];
-    const line = choose && name !== chosen ? element("button", { type: "button", title: "what speaks for this label" }, ...parts) : element("span", { className: "line" }, ...parts);
+    const line = choose && name !== chosen ? element("button", { type: "button", title: "explain this label" }, ...parts) : element("span", { className: "line" }, ...parts);
     line.classList.toggle("written", name === chosen);
     if (choose && name !== chosen) line.addEventListener("click", () => choose(name));
     list.append(element("li", {}, line));

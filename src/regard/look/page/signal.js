@@ -88,7 +88,7 @@ export function drawSignal(place, table, columns, { log, said, sound }, focus, a
     head = time;
     paint(focus.now);
   }));
-  if (ahead) place.append(element("p", { className: "legend" }, mark("--ink", "past"), mark("--accent", "forecast"), ahead.band ? mark("--band", `quantiles ${ahead.band}`) : "", ahead.actual.length ? mark("--mark", "what happened") : ""));
+  if (ahead) place.append(element("p", { className: "legend" }, mark("--ink", "past"), mark("--accent", "forecast"), ahead.band ? mark("--band", `quantiles ${ahead.band}`) : "", ahead.actual.length ? mark("--mark", "actual") : ""));
   focus.listen(paint);
   if (table.rows.length < 2) return;
   const top = topWeight(table.values, table.columns.length);

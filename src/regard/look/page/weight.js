@@ -14,7 +14,7 @@ const MOST_KEYS = 12; // of the row: those with the largest weights
 export function explainWeights(root, choice, explain, table) {
   const body = element("div", { tabIndex: -1 });
   const shut = element("button", { type: "button", className: "shut", textContent: "Close" });
-  const dialog = element("dialog", { className: "weight", ariaLabel: "how this weight came about" }, shut, body);
+  const dialog = element("dialog", { className: "weight", ariaLabel: "computation of this weight" }, shut, body);
   shut.addEventListener("click", () => dialog.close());
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // beside it
   root.append(dialog);
@@ -25,7 +25,7 @@ export function explainWeights(root, choice, explain, table) {
     const mine = ++turn;
     const wanted = { ...choice(), ...event.detail };
     if (!dialog.open) from = document.activeElement;
-    body.replaceChildren(element("p", { className: "caption", role: "status", textContent: "asking the model …" }));
+    body.replaceChildren(element("p", { className: "caption", role: "status", textContent: "computing …" }));
     if (!dialog.open) dialog.showModal();
     body.focus(); // the Enter that opens it shall not press its button
     try {
@@ -72,10 +72,10 @@ function drawWeight(place, found, byTokens) {
     ...(found.shown ? [element("p", { className: "caption", textContent: found.shown })] : []),
     element("dl", {}, ...(found.query ? comparedVectors(found) : []), ...steps),
     ...(found.terms.length ? [element("h3", { textContent: "The terms that add most to the score" }), barsTable(found.terms.map(([dimension, number]) => [`dimension ${dimension}`, number]))] : []),
-    ...(found.parts?.length ? [element("h3", { textContent: "Where the score comes from: parts that add up to it" }), barsTable(mostOf(found.parts.map(({ name, value }) => [name, value])))] : []),
-    ...(found.tokens?.length ? [element("h3", { textContent: "By parts of the input: they add up to the score, too" }), barsTable(mostOf(found.tokens.map(({ name, value }) => [name, value])))] : []),
-    ...(byTokens ? [asking("What does each part of the input bring to it?", byTokens)] : []),
-    element("h3", { textContent: "Its row, before and after the softmax" }), rowTable(found),
+    ...(found.parts?.length ? [element("h3", { textContent: "Parts of the score (they add up to it)" }), barsTable(mostOf(found.parts.map(({ name, value }) => [name, value])))] : []),
+    ...(found.tokens?.length ? [element("h3", { textContent: "Contributions of the input to the score (they add up to it)" }), barsTable(mostOf(found.tokens.map(({ name, value }) => [name, value])))] : []),
+    ...(byTokens ? [asking("Contributions of the input", byTokens)] : []),
+    element("h3", { textContent: "The row, before and after the softmax" }), rowTable(found),
     ...(found.note ? [element("p", { className: "caption", textContent: found.note })] : []),
   );
 }

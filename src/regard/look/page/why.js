@@ -6,19 +6,19 @@ import { css, element, inkOn, ramp, scaleBar, short, signedHeat, signedText } fr
 import { numbersTable } from "./views.js";
 
 const WAYS = {
-  lens: ["what each layer would say next", "logit lens"],
-  logits: ["what each layer and head adds to a word", "direct logits"],
-  "scores keys": ["what the keys of one query bring to its scores", "where scores come from"],
-  "scores queries": ["what one query brings to its scores", "where scores come from"],
-  "inputs integrated-gradients": ["what each input adds", "integrated gradients"],
-  "inputs attnlrp": ["what each input adds", "AttnLRP"],
-  "inputs input-gradient": ["what each input adds", "input × gradient"],
-  "patching heads": ["what each head carries of another input", "patching"],
-  "patching positions": ["what each position carries of another input", "patching"],
-  "patching states": ["what each recurrent state carries of another input", "patching"],
-  "patching paths": ["what each head tells a later one", "path patching"],
-  profile: ["what each head looks for, over validation inputs", "head profile"],
-  "profile training": ["when each head took its role", "head profile as it trained"],
+  lens: ["prediction of each layer", "logit lens"],
+  logits: ["contribution of each layer and head to a word", "direct logits"],
+  "scores keys": ["contributions of the keys to the scores of one query", "score parts"],
+  "scores queries": ["contributions of one query to its scores", "score parts"],
+  "inputs integrated-gradients": ["contribution of each input", "integrated gradients"],
+  "inputs attnlrp": ["contribution of each input", "AttnLRP"],
+  "inputs input-gradient": ["contribution of each input", "input × gradient"],
+  "patching heads": ["effect of each head on a second input", "patching"],
+  "patching positions": ["effect of each position on a second input", "patching"],
+  "patching states": ["effect of each recurrent state on a second input", "patching"],
+  "patching paths": ["effect of each head on a later head", "path patching"],
+  profile: ["role of each head, over validation inputs", "head profile"],
+  "profile training": ["roles of heads during training", "head profile over training"],
 };
 const WHOSE = { cross: "over the source", encoder: "the encoder", decoder: "the decoder" };
 const [MOST_WRITTEN, MOST_COLUMNS] = [4000, 14]; // cells and columns that are written as text: larger tables are painted
@@ -60,7 +60,7 @@ export function drawWhy(place, { ways, tokens, heads, kinds, grids, state, known
   const answer = element("div", { role: "status" });
   place.append(element("div", { className: "asks", role: "group", ariaLabel: "why" }, ...parts), answer);
   if (how === "patching" && !state.other.trim()) {
-    answer.append(element("p", { className: "caption", textContent: "Give another input, best one that differs in one thing only: states of this one are carried into it, and it is seen how much of the answer comes back." }));
+    answer.append(element("p", { className: "caption", textContent: "Enter a second input, ideally with a single difference. States of this input are copied into it; the table shows how much of the answer returns." }));
     return null;
   }
   const wish = { how, ...(by ? { by } : {}), ...(stepwise && row !== "all" ? { row: Number(row) } : {}), ...(whose ? { kind: whose } : {}) };
@@ -69,7 +69,7 @@ export function drawWhy(place, { ways, tokens, heads, kinds, grids, state, known
   if (how === "patching") wish.against_input = state.other;
   const key = JSON.stringify([wish, state.hypothesis]);
   if (!known.has(key)) known.set(key, explain(wish));
-  answer.append(element("p", { className: "caption", textContent: "asking the model …" }));
+  answer.append(element("p", { className: "caption", textContent: "computing …" }));
   known.get(key).then((table) => {
     answer.replaceChildren();
     drawTable(answer, table, grids);
