@@ -491,7 +491,7 @@ def test_what_the_user_says_stands_above_what_is_decided(tmp_path: Path) -> None
     assert planned.tree["data"]["horizon"] == 3
     far = windows(SeriesFacts(17_000, 24, 1, 7), {"data.horizon": "96"})  # as a command line has it
     assert far[1:] == (512, 608), "what follows from it is decided by it"
-    assert planned.reasons["data.horizon"] == "as you said"
+    assert planned.reasons["data.horizon"] == "set by the user"
     assert planned.tree["model"]["width"] == 8
     assert config.build(yaml.safe_load(as_yaml(planned, "shops.csv"))), "it can be read again"
 
@@ -892,7 +892,7 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
         (lambda folder: _written(folder / "a.json", '{"data": [{"title": "x", "paragraphs": 3}]}'), "cannot be read"),
         (lambda folder: _written(folder / "book.xlsx", "PK\x03\x04..."), "office program.*save what is in it as text"),
         (lambda folder: _written(folder / "paper.pdf", "%PDF-1.7"), "is a PDF"),
-        (lambda folder: _written(folder / "a.bin", "some\0thing"), "is neither text nor a format that regard reads"),
+        (lambda folder: _written(folder / "a.bin", "some\0thing"), "is not text or any format that regard reads"),
         (lambda folder: _written(folder / "a.tsv", "el niño\tÄpfel\n" * 9, "latin-1"), "line 1: .*UTF-8.*iconv"),
         (lambda folder: _written(folder / "a.tmx", "<tmx><body><tu>"), "cannot be read as TMX"),
         (lambda folder: _written(folder / "bomb.tmx", _bomb()), "cannot be read as TMX .*amplification"),
@@ -972,7 +972,7 @@ def test_a_broken_archive_is_told_and_leaves_nothing(name: str, tmp_path: Path) 
 def test_pictures_of_which_nothing_is_said(tmp_path: Path) -> None:
     for number in range(4):
         _picture(tmp_path / f"{number}.png", (1, 2, 3))
-    with pytest.raises(CallError, match="nothing is said of them"):
+    with pytest.raises(CallError, match="without labels or texts"):
         detect(str(tmp_path))
 
 
@@ -1019,7 +1019,7 @@ def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
     assert (white_of((dark, "xyx")), white_of((dark[:1], "x")), white_of(pairs), white_of(table)) == (255, 1, 1, 1)
     with pytest.raises(CallError, match="numbers from -1 to 3"):
         as_path(([np.array([[-1.0, 3.0]])], ["x"]), tmp_path / "m")
-    with pytest.raises(CallError, match="must be of one length"):
+    with pytest.raises(CallError, match="must have equal lengths"):
         as_path({"a": [1], "b": [1, 2]}, tmp_path / "e")
     with pytest.raises(CallError, match="give a path, a table"):
         as_path(3.5, tmp_path / "f")

@@ -134,7 +134,7 @@ BAD: dict[str, str | bytes] = {
 SAVE_AS_TEXT = "save what is in it as text first: a table as .csv"
 BAD_DATA = [
     Mistake("train empty.tsv", ("empty.tsv: is empty",)),
-    Mistake("train blank.csv", ("blank.csv: there is no text in it",)),
+    Mistake("train blank.csv", ("blank.csv: contains no readable text",)),
     Mistake("train names.csv", ("1 row can be read", "4 are the least")),
     Mistake("train three.tsv", ("3 rows can be read", "give more")),
     Mistake("train one_class.csv", ("'label' holds the same label in all rows", "a second class is missing")),
@@ -296,7 +296,7 @@ def test_the_reasons_in_a_recipe_are_true(trained: Path) -> None:
     lines = (trained / "runs/pairs/recipe.yaml").read_text(encoding="utf-8").splitlines()
     reasons = {line.split(":")[0].strip(): line.partition("#")[2] for line in lines}
     assert "of the 2 seconds as requested" in reasons["time_limit"]
-    assert "as you said" in reasons["max_steps"]
+    assert "set by the user" in reasons["max_steps"]
     assert "half of about 2 steps" in reasons["warmup"]
     assert "about 2 steps are expected" in reasons["max_epochs"]
 

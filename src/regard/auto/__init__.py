@@ -1,7 +1,7 @@
-"""Point at data, say how long, get a model: what data is, and the recipe that suits it.
+"""Detect what data holds and choose a recipe that suits it.
 
     DATA → detect: what it holds → plan: a value and a reason for every setting → RUN/recipe.yaml → training
 
-Which job a kind of data is for stands in the table of `jobs.py`; what a job decides, in the folders of its input and
-its output. Here is only what is the same for all.
+The table of `jobs.py` maps kinds of data to jobs. The folders of inputs and outputs hold the decisions of a single job.
+This package holds what all jobs share.
 """

@@ -1,7 +1,7 @@
-"""A .zip or .tar that is given as data is unpacked into the folder of its run, and read like any other folder.
+"""Unpack a .zip or .tar that is given as data into the folder of its run, to read it like any other folder.
 
-Nothing is written outside that folder: links, devices and names that lead out of it are left out. An archive is refused
-before anything is written if it has too many files, grows too much for its size, or would fill the disk.
+Nothing is written outside that folder: links, devices and names that lead out of it are skipped. An archive with too
+many files or too high a compression ratio, or one that would fill the disk, is refused before anything is written.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from regard.files import atomic
 from regard.inputs.media_files import TARS
 
 ARCHIVES = (*TARS, ".zip")
-_JUNK = "__MACOSX"  # what some systems put beside each file
+_JUNK = "__MACOSX"  # files that some systems add
 MOST_FILES = 2_000_000
 RATIO, SMALL = 200, 10**9  # times its own size that an archive may hold; below so many bytes it may hold any
 RESERVE, SHARE = 10**9, 0.05  # bytes, or a share of a small disk, that stay free
@@ -33,8 +33,8 @@ def is_archive(place: Path) -> bool:
 
 
 def unpacked(archive: Path, into: Path, tell: Callable[[str], None] = lambda message: None) -> Path:
-    """The folder with all files of the archive; one that is there already is taken as it is. An archive that holds
-    nothing but a folder is that folder."""
+    """Unpack the archive and return the folder with its files. An existing folder is returned unchanged. If the archive
+    holds only one folder, that folder is returned."""
     if into.is_dir():
         return _inner(into)
     tell(f"unpacking {archive} into {into}")
@@ -48,7 +48,7 @@ def unpacked(archive: Path, into: Path, tell: Callable[[str], None] = lambda mes
 
 
 def _bounded(members: Iterator[Member], archive: Path, into: Path) -> list[Member]:
-    """The members, or an error as soon as they are too many or too large."""
+    """Return the members; raise CallError as soon as they are too many or too large."""
     there = next(place for place in (into, *into.absolute().parents) if place.exists())
     disk, packed = shutil.disk_usage(there), archive.stat().st_size
     free, most = disk.free - min(RESERVE, int(disk.total * SHARE)), max(SMALL, RATIO * packed)
@@ -60,8 +60,8 @@ def _bounded(members: Iterator[Member], archive: Path, into: Path) -> list[Membe
             raise CallError(f"{archive} has more than {MOST_FILES:,} files: unpack it yourself, and give its folder")
         if size > most:
             raise CallError(
-                f"{archive} holds more than {most:,} bytes in {packed:,}, which is rarely meant: unpack it yourself, "
-                "and give its folder"
+                f"{archive} holds more than {most:,} bytes in {packed:,}, a suspicious compression ratio: "
+                "unpack it yourself, and give its folder"
             )
         if size > free:
             raise CallError(

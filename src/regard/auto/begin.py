@@ -1,4 +1,4 @@
-"""The whole way from data to a recipe of the user's own, with words about what was found."""
+"""Create a recipe from data, and print what was found."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -21,12 +21,12 @@ from regard.files.shards import files_of, is_pattern
 from regard.work import Deadline
 
 CONFIG = "config.yaml"
-DEFAULT_TIME = 600.0  # seconds, where nobody says how long
-_LONGEST = 100  # letters of an example that are shown
+DEFAULT_TIME = 600.0  # seconds, if the user gives no limit
+_LONGEST = 100  # characters of an example that are shown
 
 
 def is_data(name: Any) -> bool:
-    """Whether what was given in a recipe's place is data: something that is there, or is given from Python."""
+    """Return whether the argument is data (an existing file or folder, or a Python object), not a recipe."""
     if not isinstance(name, str | Path):
         return not isinstance(name, config.Recipe)
     text = str(name)
@@ -50,9 +50,9 @@ def begin(
     sure: Callable[[str], bool] = lambda doubt: True,
     deadline: Deadline | None = None,
 ) -> Path:
-    """Find out what data holds, decide on a recipe, and write it to `folder`. A run that has one keeps it.
+    """Detect what data holds, decide on a recipe, and write it to `folder`. A run that has a recipe keeps it.
 
-    `sure(doubt)` is asked where two readings are possible; False stops. `deadline`: when the whole command has to be
+    `sure(doubt)` is called where two readings are possible; False stops. `deadline`: when the whole command must be
     done, by default `seconds` from now.
     """
     file = folder / RECIPE
@@ -75,10 +75,8 @@ def begin(
     for line in described(found):
         tell(line)
     if found.doubt and not sure(found.doubt):
-        raise CallError(
-            f"not sure: {found.doubt}; say which is meant with data.*=..., or with --yes take the best guess"
-        )
-    from regard.auto.plan import plan  # it trains a little, and loads all that this takes
+        raise CallError(f"not sure: {found.doubt}; choose with data.*=..., or accept the best guess with --yes")
+    from regard.auto.plan import plan  # trains briefly, and loads everything that training needs
 
     limit = seconds or DEFAULT_TIME
     planned = plan(
@@ -94,7 +92,7 @@ def begin(
 
 
 def _required(found: Detected) -> list[str]:
-    """The columns of which every row must have a cell: several labels, and an answer, may be none."""
+    """Return the columns in which every row must have a cell. Several labels and an answer may be empty."""
     none = {"start"} | ({"label"} if "separator" in found.data else set())
     sides = [side for side in found.data if side in SYNONYMS and side not in none and f"no_{side}" not in found.data]
     return [found.data[side] for side in sides if isinstance(found.data[side], str)]

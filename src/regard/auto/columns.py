@@ -1,4 +1,4 @@
-"""What a column of a table holds, by its name and some of its cells."""
+"""Detect what a column of a table holds, from its name and some of its cells."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -25,11 +25,11 @@ LABELS = (
 RATINGS = ("stars", "rating", "ratings", "score", "overall", "grade")
 SOURCES = frozenset(("source", "src", "input", "prompt", "question"))  # beside which a target is a text
 MOST_NUMBERS = 20  # different ones with fractions that may be classes
-_MOST = 0.95  # of all cells have to agree on what they are
+_MOST = 0.95  # of all cells must have the same kind
 
 
 class Column(NamedTuple):
-    """`key` is how settings call it: by name, or by number from 0 where the table has no header."""
+    """A column of a table. `key` is its name in settings, or its number from 0 if the table has no header."""
 
     key: str | int
     kind: Kind
@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 
 def column_of(key: str | int, cells: Sequence[str], *, numbered: bool = False) -> Column:
-    """`numbered`: the column is the first of its table, and counts the rows."""
+    """Return the column of these cells. `numbered`: the column is the first of its table, and counts the rows."""
     filled = [cell.strip() for cell in cells if cell.strip()]
     kind = _kind(str(key).strip().lower(), filled, numbered)
     separator = find_separator(filled) if kind in ("label", "text") else ""
@@ -80,7 +80,7 @@ def _kind(name: str, cells: list[str], numbered: bool) -> Kind:
 
 
 def _share(cells: list[str], test: Callable[[str], object]) -> bool:
-    """Whether nearly all cells pass a test, which ends when too many have not: dates take long to refuse."""
+    """Return whether nearly all cells pass a test. Stops at too many failures, because dates are slow to reject."""
     missed = (cell for cell in cells if not test(cell))
     return next(islice(missed, int((1 - _MOST) * len(cells)), None), None) is None
 
@@ -98,7 +98,7 @@ def is_number(cell: str) -> bool:
 
 
 def as_number(cell: str) -> float:
-    """NaN for one that is missing, however that is written."""
+    """Return the number in a cell; NaN for a missing one, in any notation."""
     try:
         return float(cell.replace(",", "."))
     except ValueError:
@@ -114,7 +114,7 @@ def is_time(cell: str) -> bool:
 
 
 def counts_rows(cells: Sequence[str]) -> bool:
-    """Whole numbers that go up: the number of a row, and nothing to learn from."""
+    """Return whether the cells are increasing whole numbers: row numbers, from which nothing can be learned."""
     try:
         numbers = [float(cell) for cell in cells]
     except ValueError:
@@ -124,22 +124,23 @@ def counts_rows(cells: Sequence[str]) -> bool:
 
 
 def number_classes(cells: Iterable[str]) -> bool:
-    """Whether numbers can be those of classes: they are whole, or few."""
+    """Return whether numbers can be class ids: they are whole, or few."""
     different = {cell for cell in cells if is_number(cell)}
     return len(different) <= MOST_NUMBERS or all(as_number(cell).is_integer() for cell in different)
 
 
 def is_short(cells: Sequence[str]) -> bool:
-    """Whether nearly all cells have no more words than a label."""
+    """Return whether nearly all cells have no more words than a label."""
     words = sorted(len(cell.split()) for cell in cells)
     return not words or words[int(len(words) * 0.95)] <= LABEL_WORDS
 
 
 def are_tags(words: Sequence[str], tags: Sequence[str]) -> bool:
-    """Whether the second column has a tag for each word of the first: as many, few different ones, in capitals."""
+    """Return whether the second column has a tag for each word of the first: equally many, few different ones, in
+    capitals."""
     pairs = [(one.split(), other.split()) for one, other in zip(words, tags, strict=True)]
     if not pairs or any(len(one) != len(other) for one, other in pairs):
         return False
     many = [tag for _, found in pairs for tag in found]
-    capital = sum(tag.isascii() and tag == tag.upper() for tag in many)  # most scripts have no other letters
+    capital = sum(tag.isascii() and tag == tag.upper() for tag in many)  # most scripts have no capital letters
     return len(many) >= 3 * len(pairs) and len(set(many)) <= max(2, len(many) / 10) and capital >= _MOST * len(many)

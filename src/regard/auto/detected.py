@@ -1,4 +1,4 @@
-"""What was found out about data, and the words for it."""
+"""What was detected in data, and its description in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,8 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Detected:
-    """`kinds`: what comes in and what comes out. `data`: settings that say where. `inputs` and `targets`: of some
-    examples, as `Sample` has them. `beliefs`: in words. `doubt`: what else it could be; empty if it is sure."""
+    """What was detected. `kinds`: input and output. `data`: settings that name files and columns. `inputs` and
+    `targets`: of some examples, as in `Sample`. `beliefs`: descriptions in words. `doubt`: the alternative reading;
+    empty if there is none."""
 
     kinds: tuple[str, str]
     data: dict[str, Any]
@@ -17,7 +18,7 @@ class Detected:
     inputs: Sequence[Any]
     targets: Sequence[str]
     beliefs: list[str] = field(default_factory=list)
-    shown: Sequence[tuple[str, str]] = ()  # three examples, for people
+    shown: Sequence[tuple[str, str]] = ()  # three examples to show to the user
     doubt: str = ""
 
 

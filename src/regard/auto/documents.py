@@ -1,4 +1,4 @@
-"""Texts to be continued, an object each: chats, and documents of which nothing else is said."""
+"""Texts to be continued, one object each: chats, and documents without any other column."""
 
 from itertools import islice
 from pathlib import Path

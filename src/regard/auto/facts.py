@@ -1,4 +1,4 @@
-"""What pictures, recordings and tables of numbers are like: sizes, rates, steps. A few of them are opened."""
+"""Properties of pictures, recordings and tables of numbers: sizes, rates, steps. A few files are opened."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,14 @@ from regard.inputs.media_files import find_member
 
 
 def _opened(place: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """The bytes of files in a folder or a tar; what is not there is passed over."""
+    """Yield names and bytes of files in a folder or a tar; skip missing files."""
     for name in names:
         if (member := find_member(place, name)) is not None:
             yield name, member.read()
 
 
 def picture_facts(place: Path, names: Sequence[str]) -> list[tuple[int, int, bool]]:
-    """(height, width, whether it has colors) of each that can be read."""
+    """Return (height, width, whether it has colors) of each readable picture."""
     try:
         from PIL import Image, ImageChops
     except ImportError:
@@ -41,7 +41,7 @@ def picture_facts(place: Path, names: Sequence[str]) -> list[tuple[int, int, boo
 
 
 def sound_facts(place: Path, names: Sequence[str]) -> list[tuple[int, float]]:
-    """(rate, seconds) of each that can be read."""
+    """Return (rate, seconds) of each readable recording."""
     from regard.inputs.sound.recording import SoundFile
 
     found = []
@@ -59,15 +59,15 @@ def sound_facts(place: Path, names: Sequence[str]) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """`steps`: of the shortest series, `longest`: of the longest. `season`: steps of a day, week or year, 0
-    if there is no clock."""
+    """Properties of series. `steps`: of the shortest series, `longest`: of the longest. `season`: steps of a day, week
+    or year, 0 without a clock."""
 
     steps: int
     season: int
     series: int
     columns: int
     regular: float = 1.0  # share of neighboring times that are one step apart
-    categories: int = 0  # columns of texts that help
+    categories: int = 0  # columns of text that are additional inputs
     longest: int = 0
 
     def described(self) -> str:

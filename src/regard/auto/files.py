@@ -1,4 +1,4 @@
-"""What lies in a folder or an archive: its files by what they are, and the parts that their names speak of."""
+"""Files of a folder or an archive by kind, and the parts (train, valid, test) that their names indicate."""
 
 import re
 import tarfile
@@ -17,14 +17,14 @@ from regard.errors import CallError
 from regard.files.lines import PACKED, ending, raw_lines
 from regard.files.shards import grouped, pattern_of
 
-MOST = 200_000  # files that are listed; a folder that has more is looked at no further
+MOST = 200_000  # files that are listed; in a folder with more, the rest is ignored
 TABLES = frozenset((".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow", ".tmx", ".ts", ".tsf", ".arff"))
 _TEXTS = frozenset((".txt", ".text", ".md", ".tokens"))
 ROWS = frozenset((".conll", ".conllu", ".iob", ".bio", ".json", ".npz", ".npy"))
-#: What is fetched of a data set of the hub: its card (README.md) and its scripts are no data.
+#: Files to fetch of a dataset of the hub, without its card (README.md) and its scripts.
 DATA_FILES = sorted(f"*{ending}" for ending in (TABLES | _TEXTS | ROWS | PICTURES | RECORDINGS) - {".md"})
 T = TypeVar("T")
-#: Words of names, and the part that they speak of; CoNLL calls the second test set testb, and validates on testa.
+#: Words of names, and the part that they indicate; CoNLL calls the second test set testb, and validates on testa.
 _ROLES: dict[str, Role] = {
     **SPLITS, "testa": "valid", "devel": "valid", "development": "valid", "testb": "test", "tst": "test",
     "eval": "test", "evaluation": "test", "heldout": "test", "holdout": "test",
@@ -40,7 +40,7 @@ _SIDES = {"src": 0, "source": 0, "tgt": 1, "trg": 1, "target": 1}
 
 @dataclass(frozen=True)
 class Files:
-    """A folder or a tar, by the paths of what is in it."""
+    """A folder or a tar, by the paths of its files."""
 
     place: Path
     names: tuple[str, ...]
@@ -62,16 +62,16 @@ class Files:
 
     @cached_property
     def others(self) -> list[str]:
-        """Files of words and tags, and objects."""
+        """Return the files of words and tags, and of objects."""
         return self.of(ROWS)
 
     @cached_property
     def texts(self) -> list[str]:
-        """Also those without an ending, in sub-folders."""
+        """Return the text files, including those without an ending and those in sub-folders."""
         return [name for name in self.names if (end := ending(Path(name))) in _TEXTS or (not end and "/" in name)]
 
     def classes(self, names: list[str]) -> Counter[str]:
-        """How many of these files lie in each sub-folder, if all of them lie in one, and there are two at least."""
+        """Count these files by sub-folder, if all of them are in one of at least two sub-folders."""
         parents = [PurePosixPath(name).parts[:-1] for name in names]
         found = Counter(parts[0] for parts in parents if parts)
         return found if len(found) > 1 and all(len(parts) == 1 for parts in parents) else Counter()
@@ -95,33 +95,35 @@ def files_in(place: Path) -> Files:
 
 
 def role_of(name: str) -> Role | None:
-    """The part that a name speaks of, alone or inside a longer one: train.csv, wnut17train.conll, ECG200_TEST.ts."""
+    """Return the part that a name indicates, alone or inside a longer one: train.csv, wnut17train.conll,
+    ECG200_TEST.ts."""
     found: set[Role] = {_ROLES[word] for word in _words(name) if word in _ROLES}
     return found.pop() if len(found) == 1 else None
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, which digits, marks and capitals separate, without what is added to train and test."""
+    """Return the words of a name, split at digits, marks and capitals, without additions to train and test."""
     words = [word.lower() for word in _WORD.findall(name)]
     return [_ADDED.sub("", word) if _ADDED.sub("", word) in _ROLES else word for word in words]
 
 
 def _family(name: str) -> tuple[str, ...]:
-    """What files of one data set have in common: their names without numbers and the part that each of them is."""
+    """Return what files of one dataset have in common: their names without numbers and parts."""
     return tuple(word for word in _words(name) if word not in _ROLES)
 
 
 @dataclass(frozen=True)
 class Parts(Generic[T]):
-    """train, valid and test of a folder; nothing, if no name speaks of train. `unused`: more of valid or test."""
+    """The train, valid and test parts of a folder; empty if no name indicates train. `unused`: additional valid or test
+    parts."""
 
     by_role: dict[Role, T]
     unused: Sequence[T] = ()
 
 
 def _parts(place: Path, named: Mapping[str, T], called: Callable[[T], str]) -> Parts[T]:
-    """What names say. `called`: what a command calls each of them. Several for training are refused with a command for
-    each, which has the others of its family."""
+    """Assign parts by name. `called`: how a command names each of them. Several training parts raise an error with a
+    command for each, including the other parts of its family."""
     by_role: dict[Role, list[tuple[tuple[str, ...], T]]] = {}
     for name, one in named.items():
         if (role := role_of(name)) is not None:
@@ -147,23 +149,23 @@ def _parts(place: Path, named: Mapping[str, T], called: Callable[[T], str]) -> P
 
 
 def parts_of(place: Path) -> Parts[Path]:
-    """Sub-folders or files that are train, valid and test, by their names; shards of a part come as one pattern. A
-    folder that has nothing but a folder is that folder."""
+    """Return sub-folders or files that are train, valid and test, by their names. Shards of a part are returned as one
+    pattern. A folder that holds only one folder is replaced by that folder."""
     inside = [path for path in sorted(place.iterdir()) if not path.name.startswith(".")] if place.is_dir() else []
     if len(inside) == 1 and inside[0].is_dir():
         return parts_of(inside[0])
     lists = {path.stem for path in inside if path.is_file() and ending(path) in TABLES}
-    if any(path.name in lists and _is_flat(path) for path in inside):  # files, and a list of them under the same name
+    if any(path.name in lists and _is_flat(path) for path in inside):  # files, and a list of them with the same name
         return Parts({})
     parts = [path for path in inside if _may_be_part(path)]
-    if any(path.is_file() and role_of(path.name) == "train" for path in parts):  # a list, and what it lists
+    if any(path.is_file() and role_of(path.name) == "train" for path in parts):  # a list and the files that it lists
         parts = [path for path in parts if not _is_flat(path)]
     groups = [group for role in SPLIT_NAMES for group in _groups([one for one in parts if role_of(one.name) == role])]
     return _parts(place, {group[0].name: pattern_of(group) for group in groups}, str)
 
 
 def _groups(paths: list[Path]) -> list[list[Path]]:
-    """A folder, or files with their shards together. Of one text in several formats, that which says most is taken."""
+    """Group a folder, or files with their shards. Of one text in several formats, the most informative is used."""
     if folders := [path for path in paths if path.is_dir()]:
         return [folders[:1]]
     groups = grouped(paths)
@@ -172,10 +174,11 @@ def _groups(paths: list[Path]) -> list[list[Path]]:
 
 
 def _may_be_part(path: Path) -> bool:
-    """Whether it is data: what has an unknown ending is so if it holds words with a tag a line (eng.train)."""
+    """Return whether a path is data. A file with an unknown ending is data if it holds one word and tag per line
+    (eng.train)."""
     if (role := role_of(path.name)) is None:
         return False
-    if path.is_dir():  # of a longer name, one of pictures alone belongs to a list elsewhere: train2017
+    if path.is_dir():  # part of a longer name; with pictures only, it belongs to a list elsewhere: train2017
         return path.name.lower() in SPLIT_NAMES[role] or not _is_flat(path)
     known = TABLES | _TEXTS | ROWS
     return ending(path) in known or (ending(path) not in PICTURES | RECORDINGS and is_conll(path))
@@ -186,8 +189,8 @@ def _is_flat(path: Path) -> bool:
 
 
 def parallel_files(place: Path) -> Parts[tuple[Path, Path]]:
-    """Files that come in two, whose names differ in a language or a side alone: train.en and train.de, src-val.txt and
-    tgt-val.txt; and with them valid and test."""
+    """Return pairs of files whose names differ only in a language or a side (train.en and train.de, src-val.txt and
+    tgt-val.txt), with valid and test."""
     by_name: dict[str, list[tuple[int, Path]]] = {}
     for path in sorted(place.iterdir()) if place.is_dir() else ():
         if path.is_file() and (found := _side(path)):
@@ -204,7 +207,7 @@ def parallel_files(place: Path) -> Parts[tuple[Path, Path]]:
 
 
 def _side(path: Path) -> tuple[str, int] | None:
-    """The name without the language or side that it speaks of, and the place of that side: 1 of targets."""
+    """Return the name without its language or side, and the index of that side: 1 for targets."""
     name = path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKED else path.name
     stem, _, last = name.rpartition(".")
     if ending(path) in _TEXTS:
@@ -219,7 +222,7 @@ def _side(path: Path) -> tuple[str, int] | None:
 
 
 def _is_language(path: Path) -> bool:
-    """Whether a name ends in a language that is known, or in a code of two letters."""
+    """Return whether a name ends in a known language or in a code of two letters."""
     name = path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKED else path.name
     last = name.rpartition(".")[2]
     return last.lower() in LANGUAGES | _SIDES.keys() or bool(re.fullmatch(r"[a-z]{2}([-_][A-Za-z]{2,4})?", last))

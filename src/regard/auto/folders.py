@@ -1,4 +1,4 @@
-"""Folders: parts of their own, parallel texts, pictures and recordings by class or with a list."""
+"""Detection in folders: parts in files, parallel texts, pictures and recordings by class or with a list."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,9 +34,9 @@ from regard.inputs.image.arrays import is_arrays
 from regard.inputs.media_files import Beside, members
 
 _UNLABELED = ("unsup", "unlabeled", "unlabelled")
-_FEW_BESIDE = 10  # times as many texts lie in the sub-folders
-_MOST_CHOICES = 30  # data sets of a folder that are listed
-_SPARE = 1.2  # of the steps that the size of a table stands for
+_FEW_BESIDE = 10  # factor by which texts in sub-folders must outnumber the others
+_MOST_CHOICES = 30  # datasets of a folder that are listed
+_SPARE = 1.2  # of the steps that the size of a table suggests
 
 
 def of_folder(place: Path, told: Told) -> Detected:
@@ -53,8 +53,8 @@ def of_folder(place: Path, told: Told) -> Detected:
         others = {role: path for role, path in parts.by_role.items() if role != "train"}
         blind = [role for role, path in others.items() if not _says(path, train, found)]
         used = [f"{role} is {path.name}" for role, path in parts.by_role.items() if role not in blind]
-        said = [f"{place} has parts of its own: {', '.join(used)}"]
-        said += [f"{others[role].name} does not say what is to be found, and is not used" for role in blind]
+        said = [f"{place} has several parts: {', '.join(used)}"]
+        said += [f"{others[role].name} has no targets, and is not used" for role in blind]
         data = found.data | {role: _place_of(path) for role, path in others.items() if role not in blind}
         found = replace(found, data=data, beliefs=[*said, *found.beliefs])
         return _with_unused(found, [path.name for path in (*parts.unused, *(() if others else _alike(train, found)))])
@@ -86,19 +86,19 @@ def of_folder(place: Path, told: Told) -> Detected:
 
 
 def _folders_of(files: Files) -> list[Path]:
-    """The few folders that files without a known ending, or of arrays, lie in."""
+    """Return the few folders that contain files without a known ending, or arrays."""
     odd = [name for name in files.names if name.endswith((".bin", "-ubyte", "-ubyte.gz"))]
     return [files.place / parent for parent in dict.fromkeys(PurePosixPath(name).parent for name in odd[:MOST])]
 
 
 def _place_of(part: Path) -> str:
-    """What settings call a part: of a saved data set, its files."""
+    """Return how settings name a part; for a saved dataset, its files."""
     saved = saved_files(part) if (part / "state.json").is_file() else []
     return str(pattern_of(saved) if saved else part)
 
 
 def _alike(train: Path, found: Detected) -> list[Path]:
-    """Tables beside that of training which say the same, and no part in their names: TREC_10.tsv."""
+    """Return tables beside the training table with the same columns and no part in their names: TREC_10.tsv."""
     if not train.is_file() or found.kinds[0] == "nothing" or ending(train) not in TABLES:
         return []
     beside = (path for path in sorted(train.parent.iterdir()) if path.is_file() and ending(path) == ending(train))
@@ -106,7 +106,7 @@ def _alike(train: Path, found: Detected) -> list[Path]:
 
 
 def _with_unused(found: Detected, names: Sequence[str]) -> Detected:
-    """The same, with a sentence on further parts of which only one can be used."""
+    """Add a sentence on additional parts of which only one can be used."""
     if not names:
         return found
     said = [f"{name} is not used; to use it: data.valid=... or data.test=..." for name in names]
@@ -114,7 +114,7 @@ def _with_unused(found: Detected, names: Sequence[str]) -> Detected:
 
 
 def _choices(files: Files, told: Told) -> str:
-    """The sentence on a folder of several data sets: the command for each, and what each of them is."""
+    """Return the message for a folder of several datasets: a command and a description for each."""
     place = files.place
     names = {part[0]: None for name in files.names if (part := PurePosixPath(name).parts)}
     described: list[tuple[str, str]] = []
@@ -131,14 +131,14 @@ def _choices(files: Files, told: Told) -> str:
 
 
 def detect_inside(path: Path, told: Told) -> Detected:
-    """What one file or sub-folder of a folder holds; plain text is none of its data sets, if it says what they are."""
+    """Detect what one file or sub-folder of a folder holds. Plain text that describes the datasets is rejected."""
     if path.is_file() and (ending(path) in PICTURES | RECORDINGS | {"", ".md", ".py"} or path.stem.isupper()):
-        raise CallError(f"{path}: is no data set of its own")
+        raise CallError(f"{path}: is not a dataset by itself")
     return _of_part(path, told)
 
 
 def _says(path: Path, train: Path, found: Detected) -> bool:
-    """Whether a table has all columns that are read; those of competitions keep back what is to be said."""
+    """Return whether a table has all columns that are read. Test files of competitions omit the targets."""
     one, other = (None if file.is_dir() else read_table(file) for file in (path, train))
     if one is None or other is None or not one.header:
         return True
@@ -149,7 +149,7 @@ def _says(path: Path, train: Path, found: Detected) -> bool:
 
 
 def _of_part(path: Path, told: Told, place: Path | None = None) -> Detected:
-    """`place`: the folder, where a list may name files by their stems."""
+    """Detect one part. `place`: the folder, where a list may name files by their stems."""
     if path.is_dir():
         return of_folder(path, told)
     files = Files(path, ()) if place is None else files_in(place)
@@ -162,7 +162,8 @@ def _of_part(path: Path, told: Told, place: Path | None = None) -> Detected:
 
 
 def _class_texts(files: Files) -> list[str]:
-    """Texts in a sub-folder for each class; a few beside these folders, such as lists of addresses, are none."""
+    """Return the texts in a sub-folder for each class. A few texts beside these folders, such as lists of addresses,
+    are ignored."""
     inside = [name for name in files.texts if "/" in name]
     few = len(files.texts) - len(inside) <= len(inside) / _FEW_BESIDE
     return inside if few and files.classes(inside) else []
@@ -183,11 +184,11 @@ def _text_classes(files: Files, texts: list[str]) -> Detected:
 
 
 def _series_classes(files: Files) -> Detected:
-    """A series in each file; what is found out about the first holds for all."""
+    """Detect files with one series each; the first is representative."""
     targets = [name.partition("/")[0] for name in files.tables]
     table = read_table(files.place / files.tables[0])
     if table is None or not any(column.kind == "number" for column in table.columns):
-        raise CallError(f"{files.place}: {files.tables[0]} has no column of numbers: what else could a series be?")
+        raise CallError(f"{files.place}: {files.tables[0]} has no column of numbers: a series needs at least one")
     time = next((column for column in table.columns if column.kind == "time"), None)
     facts = series_facts(table, time, None)
     sizes = [(files.place / name).stat().st_size for name in files.tables]
@@ -203,11 +204,11 @@ def _series_classes(files: Files) -> Detected:
 
 
 def of_media(files: Files, told: Told) -> Detected:
-    """Pictures or recordings: by sub-folder, with a list, or each with a text beside it."""
+    """Detect pictures or recordings: by sub-folder, with a list, or each with a text beside it."""
     pictures = len(files.pictures) >= len(files.recordings)
     names = files.pictures if pictures else files.recordings
     if not names:
-        raise CallError(f"{files.place}: has neither pictures nor recordings")
+        raise CallError(f"{files.place}: contains no pictures or recordings")
     kind = "image" if pictures else "sound"
     noun = "picture" if pictures else "recording"
     texts = () if files.classes(names) else (text for text in files.texts if "/" not in text)
@@ -244,18 +245,18 @@ def of_media(files: Files, told: Told) -> Detected:
         data = {"kind": kind, "train": str(files.place), "name_text": pattern}
         beliefs = ["names of files begin with their class", class_counts(targets), said_of_them]
         some = ", ".join(sorted({*targets})[:5])
-        doubt = f"what stands before the first {mark} in a name is taken for its class: {some}"
+        doubt = f"the part of a name before the first {mark} is used as its class: {some}"
         return Detected((kind, "label"), data, len(names), facts, targets, beliefs, first_three(names, targets), doubt)
     held = {parts[0] for name in names if len(parts := PurePosixPath(name).parts) > 1}
     alone = f"; all of them are in {next(iter(held))}, and a second class is missing" if len(held) == 1 else ""
     raise CallError(
-        f"{files.place}: {len(names):,} {what}, but nothing is said of them: put those of a class into a sub-folder, "
+        f"{files.place}: {len(names):,} {what} without labels or texts: put those of a class into a sub-folder, "
         f"or add a list (captions.csv) with a name and a text a line{alone}"
     )
 
 
 def _of_lists(files: Files, tables: dict[str, Table], told: Told) -> Detected:
-    """One list of files, or one for each part; several lists of other kinds are several data sets."""
+    """Detect one list of files, or one for each part. Lists of different kinds are several datasets."""
     roles = {name: role_of(PurePosixPath(name).name) for name in tables}
     trains = [name for name, role in roles.items() if role == "train"] or [*tables]
     if len(trains) > 1:
@@ -265,8 +266,8 @@ def _of_lists(files: Files, tables: dict[str, Table], told: Told) -> Detected:
 
 
 def _named_classes(names: Sequence[str]) -> tuple[str, str, list[str]] | None:
-    """7_anna_0.wav, cat.12.jpg: classes that are the first part of names, if there are few of them, and many files of
-    each; the pattern that finds them, and the mark behind them."""
+    """Detect classes that are the first part of names (7_anna_0.wav, cat.12.jpg), if there are few of them with many
+    files each. Return the pattern that finds them, and the separator."""
     stems = [PurePosixPath(name).stem for name in names]
     for mark in "_.-":
         firsts = [stem.partition(mark)[0] for stem in stems if mark in stem]
@@ -277,7 +278,7 @@ def _named_classes(names: Sequence[str]) -> tuple[str, str, list[str]] | None:
 
 
 def _naming(table: Table | None, noun: Literal["picture", "recording"], names: Sequence[str]) -> Table | None:
-    """A list of these files, if it is one; they may be named without their ending."""
+    """Return the table if it lists these files; names may lack the ending."""
     if table is None or any(column.kind == noun for column in table.columns):
         return table
     stems = {PurePosixPath(name).stem for name in names}

@@ -1,5 +1,5 @@
-"""Data from Python: tables, lists, arrays, pictures. It is written into the run's folder first, so that a stopped run
-can be resumed, and the folder shows what its model was trained on.
+"""Data from Python: tables, lists, arrays, pictures. It is written into the run's folder, so that a stopped run can be
+resumed and the folder records its training data.
 
     DataFrame, {"name": column, ...}         a table (pandas, Polars, Arrow)
     array or tensor, steps (× columns)       a series, or several
@@ -30,9 +30,9 @@ Tell = Callable[[str], None]
 
 
 def white_of(data: Any) -> float:
-    """Return the number that is white in arrays of pictures other than bytes: 255 if one has a number above 1, else 1.
+    """Return the value of white in picture arrays other than bytes: 255 if any number is above 1, else 1.
 
-    The run has it as `data.white`, so that an input is read as the training data was.
+    The run stores it as `data.white`, so that inputs are read like the training data.
     """
     return _white(data[0]) if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Iterable) else 1.0
 
@@ -47,11 +47,11 @@ def _white(inputs: Iterable[Any]) -> float:
     return 255.0 if high > 1 else 1.0
 
 
-report: Tell = partial(print, "regard:", file=sys.stderr)  # beside an answer on standard output
+report: Tell = partial(print, "regard:", file=sys.stderr)  # an answer on standard output stays separate
 
 
 def as_path(data: Any, folder: Path, tell: Tell = lambda message: None) -> str:
-    """Return the path of `data`: as it was given, or of the file that it was written to in `folder`."""
+    """Return the path of `data`: the given path, or the file in `folder` that it was written to."""
     if isinstance(data, str | Path):
         return str(data)
     if isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], str | Path):
@@ -78,8 +78,8 @@ def as_path(data: Any, folder: Path, tell: Tell = lambda message: None) -> str:
 
 
 def has_parts(data: Any) -> bool:
-    """Whether a mapping has train, and perhaps valid, test and other settings of a data section. A table, {"name":
-    column}, may have a column called "train", too: its cells are no data sets."""
+    """Return whether a mapping has train, and perhaps valid, test and other settings of a data section. A table,
+    {"name": column}, may have a column called "train", too: its cells are not datasets."""
     parts = [data[role] for role in SPLIT_NAMES if role in data] if isinstance(data, Mapping) else []
     whole = all(isinstance(part, str | Path | tuple) or frame_columns(part) is not None for part in parts)
     return bool(parts) and "train" in data and whole
@@ -97,7 +97,7 @@ def _parallel(files: Sequence[str | Path]) -> str:
 
 # --------------------------------------------------------------------------------------------------------------- tables
 def frame_columns(data: Any) -> dict[str, list[Any]] | None:
-    """Return the columns of a table (of pandas, Polars, Arrow, `datasets`, or a mapping); None if it is no table."""
+    """Return the columns of a table (of pandas, Polars, Arrow, `datasets`, or a mapping); None for anything else."""
     if isinstance(data, Mapping):
         return {str(name): _cells(column) for name, column in data.items()}
     if isinstance(data, Sequence | np.ndarray):
@@ -127,8 +127,8 @@ def _distinct(names: Sequence[Any]) -> list[str]:
 
 
 def _index(index: Any, names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the index of pandas as columns, if it holds something: it has a name, or it is of times. Numbers of rows,
-    which a filter or a shuffle leaves behind, hold nothing."""
+    """Return an informative index of pandas (named, or of times) as columns. Row numbers, which a filter or a shuffle
+    leaves behind, are dropped."""
     found: dict[str, list[Any]] = {}
     for level in range(index.nlevels):
         values = index.get_level_values(level) if index.nlevels > 1 else index
@@ -140,17 +140,18 @@ def _index(index: Any, names: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _cells(column: Any) -> list[Any]:
-    """Of a list, an array or a tensor, as Python has them."""
+    """Return the cells of a list, an array or a tensor as Python values."""
     return column.tolist() if hasattr(column, "tolist") else list(column)
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell is None, NaN, NaT or pd.NA."""
+    """Return whether a cell is None, NaN, NaT or pd.NA."""
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
 
 
 def _written_cells(column: Sequence[Any]) -> list[Any]:
-    """Cells as a file has them: missing ones are None, and whole numbers stay whole, though NaN made floats of them."""
+    """Return cells as written to a file. Missing ones are None, and whole numbers stay whole, although NaN made floats
+    of them."""
     found = [None if is_missing(cell) else _plain(cell) for cell in column]
     filled = [cell for cell in found if cell is not None]
     if len(filled) < len(found) and all(isinstance(cell, float) and cell.is_integer() for cell in filled):
@@ -167,13 +168,13 @@ def _plain(cell: Any) -> Any:
 
 
 def _table(columns: Mapping[str, Sequence[Any]], folder: Path) -> str:
-    """Write a table: as CSV, or, where cells are lists or mappings, an object a line."""
+    """Write a table as CSV, or as JSON Lines if cells are lists or mappings."""
     lengths = {name: len(column) for name, column in columns.items()}
     if not lengths or not max(lengths.values()):
         raise CallError("the table has no rows" if lengths else "the table has no columns")
     if len({*lengths.values()}) > 1:
         said = ", ".join(f"{name!r} has {length:,}" for name, length in lengths.items())
-        raise CallError(f"the columns must be of one length: {said}")
+        raise CallError(f"the columns must have equal lengths: {said}")
     folder.mkdir(parents=True, exist_ok=True)
     written = {name: _written_cells(column) for name, column in columns.items()}
     rows = zip(*written.values(), strict=True)
@@ -190,7 +191,7 @@ def _table(columns: Mapping[str, Sequence[Any]], folder: Path) -> str:
 
 
 def rows_of(table: Mapping[str, Sequence[Any]], settings: Any) -> list[Any]:
-    """Return one input a row, from the columns that a model was trained on (`settings`, its data section)."""
+    """Return one input per row, from the columns that a model was trained on (`settings`, its data section)."""
     sides = _sides(settings)[0]
     columns = {
         side: table[_column(side, getattr(settings, side, None), table, alone=len(sides) == 1)] for side in sides
@@ -223,13 +224,13 @@ def test_part(data: Any, settings: Any, folder: Path, tell: Tell) -> dict[str, A
 
 
 def _sides(settings: Any) -> tuple[list[str], str]:
-    """What the inputs of a data section and its target are called."""
+    """Return the names of the inputs of a data section, and of its target."""
     sides = [side for side in settings.columns.sides if side != settings.columns.optional]
     return sides[:-1], sides[-1]
 
 
 def _column(side: str, wanted: Any, table: Mapping[str, Any], *, alone: bool) -> str:
-    """The name of the column that training read: by its name, its number, or what such columns are usually called."""
+    """Return the name of the column that training read: by its name, its number, or a usual name for such columns."""
     names = list(table)
     if isinstance(wanted, int) and wanted < len(names):
         return names[wanted]
@@ -245,8 +246,8 @@ def _column(side: str, wanted: Any, table: Mapping[str, Any], *, alone: bool) ->
 
 
 def drop_missing(file: Path, columns: Sequence[str], tell: Tell) -> bool:
-    """Leave rows out of a table that was written from Python, in which one of these columns has no cell; return whether
-    there were such rows."""
+    """Remove rows without a cell in one of these columns from a table written from Python. Return whether there were
+    any."""
     lines = file.suffix == ".jsonl"
     with file.open(encoding="utf-8", newline="") as source:
         rows: list[dict[str, Any]] = [*map(json.loads, source)] if lines else [*csv.DictReader(source)]
@@ -264,7 +265,7 @@ def drop_missing(file: Path, columns: Sequence[str], tell: Tell) -> bool:
 
 # ---------------------------------------------------------------------------------------------- inputs and their labels
 def _labeled(inputs: Any, labels: Any, folder: Path, tell: Tell, white: float | None = None) -> str:
-    """Write inputs and what is said of them. An input without a label is left out. `white`: of a run's `data`."""
+    """Write inputs and their labels. An input without a label is left out. `white`: of a run's `data`."""
     inputs, labels = list(_single(inputs)), _written_cells(_cells(_single(labels)))
     if len(inputs) != len(labels) or not len(inputs):
         raise CallError(f"{len(inputs):,} inputs and {len(labels):,} labels: give as many of each, and at least one")
@@ -287,7 +288,7 @@ def _labeled(inputs: Any, labels: Any, folder: Path, tell: Tell, white: float | 
 
 
 def _single(data: Any) -> Any:
-    """The only column of a table; all else as it is."""
+    """Return the only column of a table; anything else unchanged."""
     columns = frame_columns(data)
     if columns is None or isinstance(data, Mapping) or hasattr(data, "to_frame"):
         return data
@@ -297,7 +298,7 @@ def _single(data: Any) -> Any:
 
 
 def _picture(one: Any, white: float) -> Any:
-    """A picture of PIL that a PNG file can hold, with all its bits."""
+    """Return a PIL picture that a PNG file can hold, with all its bits."""
     from PIL import Image
 
     if not hasattr(one, "convert"):
@@ -306,7 +307,7 @@ def _picture(one: Any, white: float) -> Any:
 
 
 def _pixels(one: Any, white: float) -> np.ndarray:
-    """Rows × columns (× 3) of bytes, from an array or a tensor; channels may stand first."""
+    """Return an array or a tensor as rows × columns (× 3) of bytes; channels may be the first axis."""
     array = np.asarray(one)
     if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
         array = array.transpose(1, 2, 0)
@@ -314,7 +315,7 @@ def _pixels(one: Any, white: float) -> np.ndarray:
         array = array[..., 0]
     if array.ndim not in (2, 3):
         wanted = "rows × columns, with 3 colors or none; recordings and series are given as files"
-        raise CallError(f"an input of shape {array.shape} is no picture: {wanted}")
+        raise CallError(f"an input of shape {array.shape} is not a picture: {wanted}")
     if array.dtype != np.uint8:
         if array.size and not 0 <= array.min() <= array.max() <= white:
             raise CallError(f"a picture has numbers from {array.min():g} to {array.max():g}, not 0 to {white:g}")

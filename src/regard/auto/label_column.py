@@ -1,4 +1,4 @@
-"""The labels of a table: which there are, how often, several a row or one, and rows that have none."""
+"""Labels of a table: their names, their counts, several per row or one, and rows without any."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _SHOWN = 5  # labels with their counts
 
 
 def with_labels(found: Detected, table: Table, told: Told) -> Detected:
-    """The same, with what its column of labels holds: `data.separator` where a row has several, and the counts."""
+    """Add what the label column holds: `data.separator` where a row has several, and the counts."""
     if found.kinds[1] == "label" and JOINS in (joined := str(found.data.get("label", ""))):
         separator = separator_of([joined.split(JOINS)])
         counts, none = label_counts(_names_of_yes(table, joined))
@@ -42,7 +42,7 @@ def with_labels(found: Detected, table: Table, told: Told) -> Detected:
         keep = f"; to make a class of it: data.names={{{words[0]}: NAME}}" if words else ""
         beliefs.append(f"{sum(missing.values()):,} rows have no label{written} and are left out{keep}")
     kept = [(one, said) for one, said in zip(found.inputs, found.targets, strict=False) if not writing.is_missing(said)]
-    whole = len(found.inputs) == len(found.targets)  # of pictures and recordings, few are opened
+    whole = len(found.inputs) == len(found.targets)  # only a few pictures and recordings are opened
     return replace(
         found,
         count=found.count - sum(missing.values()),
@@ -54,8 +54,8 @@ def with_labels(found: Detected, table: Table, told: Told) -> Detected:
 
 
 def columns_of_labels(table: Table, told: Told) -> str:
-    """What joins the columns of 0 and 1 that are labels, as `data.label` has it; empty if there are no two, or if
-    another column is called a label. A column of zeros alone is none."""
+    """Return the 0/1 columns that are labels, joined as in `data.label`; empty if there are fewer than two, or if
+    another column is called a label. A column of zeros alone is ignored."""
     names = [str(column.key) for column in table.columns]
     if (said := str(told.data.get("label", ""))) and all(part in names for part in said.split(JOINS)):
         return said if JOINS in said else ""
@@ -69,7 +69,7 @@ def columns_of_labels(table: Table, told: Told) -> str:
 
 
 def joined_cells(table: Table, joined: str) -> list[str]:
-    """The labels of the rows that are looked at, as one text each."""
+    """Return the labels of the rows that were read, as one text each."""
     parts = [column for column in table.columns if str(column.key) in joined.split(JOINS)]
     rows = zip(*(table.cells(column) for column in parts), strict=True)
     return ["|".join(str(part.key) for part, cell in zip(parts, row, strict=True) if is_yes(cell)) for row in rows]
@@ -79,7 +79,7 @@ def _is_binary(table: Table, column: Column) -> bool:
     cells = table.cells(column)
     if column.distinct > 2 or not all(map(is_yes_or_no, cells)):
         return False
-    return any(map(is_yes, cells)) or any(map(is_yes, table.counts(column)))  # a rare label may be in no sample
+    return any(map(is_yes, cells)) or any(map(is_yes, table.counts(column)))  # a sample may miss a rare label
 
 
 def _names_of_yes(table: Table, joined: str) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Tables: which of their columns is which, and what they are for."""
+"""Detect the role of each column of a table, and the job that the table is for."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,17 +24,17 @@ from regard.inputs.series.settings import MOST_TEXTS
 
 CAPTIONS = ("caption", "text", "sentence", "description", "transcript", "transcription")
 TWO_TEXTS = [(side, *SYNONYMS[side], f"#{number} string") for number, side in enumerate(("first", "second"), 1)]
-UNDECIDED = "-"  # a label of which those who gave labels did not agree
+UNDECIDED = "-"  # a label that marks disagreement between annotators
 SAID_OF_BOTH = ("label", "gold_label", "quality", "class", "is_duplicate", "entailment", "relation", "y")
 LIKENESS = ("score", "similarity", "relatedness", "relatedness_score")
-UNLIKE = 2.0  # times as long: a title and what stands under it
+UNLIKE = 2.0  # ratio of lengths of a body and its title
 FEWEST = 4  # rows: two classes, for training and for validation
-NEAR = 0.9  # mean step between neighbors, in deviations; rows in any order have 1.13
+NEAR = 0.9  # mean step between neighbors, in standard deviations; 1.13 for rows in random order
 LOOKED_AT = 64  # pictures and recordings that are opened
 
 
 def of_table(table: Table, told: Told, files: Files | None = None) -> Detected:
-    """By what its columns hold. `files`: the folder that names of pictures or recordings are meant in."""
+    """Detect the job from what the columns hold. `files`: the folder that names of pictures or recordings refer to."""
     table = told.read(table)
     return with_labels(_by_columns(table, told, files), table, told)
 
@@ -76,15 +76,15 @@ def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
             return _columns(table, ("text", "tags"), texts[0], tags, data, ("words", "tags"))
     if len(texts) > 1 and not table.header and _counts_classes(first := table.columns[0]):
         longest = max(texts, key=lambda column: sum(map(len, table.cells(column))))
-        doubt = "a class and several texts: the longest text is taken"
+        doubt = "a class and several texts: the longest text is used"
         return _columns(table, ("text", "label"), longest, first, data, ("text", "label"), doubt)
     if len(texts) > 1 and not told.said and (label := _said_of_texts(table, texts, of)) is not None:
         longest = max(texts, key=lambda column: sum(map(len, table.cells(column))))
         other = next(column for column in texts if column is not longest)
-        doubt = f"a class and several texts: the longest text is taken; or is {other.key!r} what is to be written?"
+        doubt = f"a class and several texts: the longest text is used; or is {other.key!r} the target text?"
         return _columns(table, ("text", "label"), longest, label, data, ("text", "label"), doubt)
     if len(texts) > 1 and told.said != {"label"}:
-        doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are taken"
+        doubt = "" if len(texts) == 2 else f"{len(texts)} columns of text: the first two are used"
         return _columns(table, ("text", "text"), texts[0], texts[1], data, ("source", "target"), doubt)
     if not texts and len(labels) > 1 and "number" not in of:  # short texts, such as words or names
         text, label = sorted(labels[:2], key=lambda column: -column.distinct)
@@ -101,12 +101,12 @@ def _by_columns(table: Table, told: Told, files: Files | None) -> Detected:
         raise CallError(f"{table.path}: {_nothing_said(texts[0], table.columns)}")
     if "number" in of:
         return _series(table, of, data)
-    raise CallError(f"{table.path}: {_described(table)}: nothing that a model could be trained on")
+    raise CallError(f"{table.path}: {_described(table)}: no column to learn from and predict")
 
 
 def _label_of(table: Table, columns: Sequence[Column]) -> tuple[Column, str]:
-    """The column that is called a label, rather with names than with numbers; and what else the label could be. Columns
-    that number the same classes are no others."""
+    """Return the column that is called a label, preferring names to numbers, and alternatives for it. Columns that
+    number the same classes are no alternatives."""
 
     def rank(column: Column) -> tuple[bool, bool, bool, int]:
         name = column.name.rpartition(".")[2]
@@ -132,12 +132,12 @@ def _columns(
 
 
 def _named_both(named: dict[str, Column]) -> bool:
-    """Whether two texts and what is said of both are columns by their names; what else is there describes them."""
+    """Return whether two texts and their common label are columns by name, and other columns only describe them."""
     return all(any(name in named for name in names) for names in (*TWO_TEXTS, SAID_OF_BOTH))
 
 
 def _number_of_both(named: dict[str, Column]) -> str:
-    """Why a number that says how alike two texts are cannot be predicted; nothing, if there is none."""
+    """Return why a similarity score of two texts cannot be predicted; empty if there is none."""
     first, second, number = (
         next((named[name] for name in names if name in named), None) for names in (*TWO_TEXTS, LIKENESS)
     )
@@ -150,7 +150,7 @@ def _number_of_both(named: dict[str, Column]) -> str:
 
 
 def _both_texts(texts: Sequence[Column], named: dict[str, Column]) -> tuple[Column, Column, Column] | None:
-    """Two texts and what is said of both: by what the two are called, or where a column is called a label."""
+    """Return two texts and their common label: by the names of the two, or where a column is called a label."""
     label = next((named[name] for name in SAID_OF_BOTH if name in named), None)
     if label is None or not 2 <= label.distinct <= max(20, label.filled / 20):
         return None
@@ -173,7 +173,7 @@ def _two_texts(table: Table, first: Column, second: Column, label: Column, data:
 
 
 def _nothing_said(text: Column, columns: Sequence[Column]) -> str:
-    """Why there is nothing that a model could say of a text."""
+    """Return why there is no target that a model could predict from a text."""
     if (same := next((one for one in columns if one.kind == "label"), None)) is not None:
         return f"{_called(same)} holds the same label in all rows: a second class is missing"
     if (number := next((one for one in columns if one.kind == "number"), None)) is not None:
@@ -191,7 +191,7 @@ def _nothing_said(text: Column, columns: Sequence[Column]) -> str:
 
 
 def _said_of_texts(table: Table, texts: Sequence[Column], of: dict[str, list[Column]]) -> Column | None:
-    """What a title and a body are labeled with; None for texts of like length, which say the same twice."""
+    """Return the label column of a title and a body; None for texts of similar length (a translation pair)."""
     one, other, *_ = (sum(map(len, table.cells(column))) for column in texts)
     if max(one, other) < UNLIKE * min(one, other):
         return None
@@ -204,7 +204,7 @@ def _named_label(column: Column) -> bool:
 
 
 def _counts_classes(column: Column) -> bool:
-    """Few different numbers, each many times."""
+    """Return whether there are few different numbers, each many times."""
     return column.kind == "number" and column.distinct <= min(20, column.filled / 10)
 
 
@@ -248,11 +248,11 @@ def _asked(table: Table, found: tuple[Column, Column, Column], data: dict[str, A
 
 
 class Listed(NamedTuple):
-    """What a list of pictures, or of recordings, is called in settings; and what is known of its files."""
+    """How settings name a list of pictures or recordings, and what is known of its files."""
 
     kind: str
     column: str
-    text: str  # the column of what is said
+    text: str  # the column of the target
     facts: Callable[[Path, Sequence[str]], list[Any]]
     described: Callable[[list[Any]], str]
 
@@ -267,7 +267,7 @@ def _listed(
     table: Table, noun: str, of: dict[str, list[Column]], data: dict[str, Any], files: Files | None
 ) -> Detected:
     what, path, texts, labels = LISTED[noun], of[noun][0], of.get("text", []), of.get("label", [])
-    texts = texts or ([] if labels else [*of.get("id", []), *of.get("number", [])])  # numbers may be said: 0171 555
+    texts = texts or ([] if labels else [*of.get("id", []), *of.get("number", [])])  # numbers may be spoken: 0171 555
     names = [cell.partition("#")[0] for cell in table.cells(path)]
     base = _where(table, names, files)
     if ending(table.path) == ".txt" and table.delimiter != "\t":
@@ -287,7 +287,7 @@ def _listed(
         beliefs = [_described(table), "questions about pictures"]
         return Detected(("image+text", "text"), data, table.count, inputs, table.cells(answer), beliefs, shown)
     if not texts and not labels:
-        raise CallError(f"{table.path}: {noun}s are listed, but nothing is said of them: {what.text}s or labels")
+        raise CallError(f"{table.path}: {noun}s are listed without {what.text}s or labels: add a column of them")
     texts = texts or [column for column in labels if column.name in CAPTIONS]  # few different ones, of a small set
     doubt = ""
     if texts:
@@ -302,7 +302,7 @@ def _listed(
 
 
 def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
-    """The folder that the names of a list begin at: that of the list, or a sub-folder or a tar beside it."""
+    """Return the folder that the names of a list refer to: that of the list, or a sub-folder or a tar beside it."""
     folder = table.path.parent
     if find_member(folder, names[0]):
         return folder
@@ -323,8 +323,8 @@ def _where(table: Table, names: Sequence[str], files: Files | None) -> Path:
 
 
 def _tells_apart(table: Table, column: Column, time: Column | None) -> bool:
-    """Whether a column names the series: of each, a time comes once, and of all, several times; without a clock, the
-    lines of a series stand together."""
+    """Return whether a column names the series. With a clock, each time occurs once per series, and several times in
+    all; without one, the rows of a series are consecutive."""
     if time is None:
         names = [name for (name,) in table.all_cells(column, most=MANY)]
         return 1 + sum(one != other for one, other in pairwise(names)) == len({*names})
@@ -333,8 +333,8 @@ def _tells_apart(table: Table, column: Column, time: Column | None) -> bool:
 
 
 def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, sure: bool = False) -> Detected:
-    """Numbers over time; with a name of the series in each row, several; with a label for each, to classify. `sure`:
-    somebody has said so."""
+    """Detect numbers over time. A name of the series in each row means several; a label for each means classification.
+    `sure`: the user requested a series."""
     data.pop("header", None)
     ids = [column for column in (*of.get("id", []), *of.get("label", [])) if column.distinct < column.filled]
     label = next((c for c in of.get("label", []) if c.name in ("label", "class", "category", "target", "y")), None)
@@ -372,12 +372,12 @@ def _series(table: Table, of: dict[str, list[Column]], data: dict[str, Any], *, 
     if unused := [str(column.key) for column in texts if column not in helping]:
         beliefs.append(f"columns of many different texts are not read: {', '.join(unused)}")
     beliefs.append(f"to be forecast: {', '.join(numbers)}")
-    doubt = "" if follow else "there are no times: rows are taken for steps that follow each other"
+    doubt = "" if follow else "no column of times: rows are used as consecutive steps"
     return Detected(("series", "values"), data, table.count, [facts], [], beliefs, shown, doubt)
 
 
 def _follow(table: Table, id: Column | None) -> bool:
-    """Whether a number is nearer to the one before it, in its series, than to any other: rows in any order are no
+    """Return whether a number is nearer to its predecessor in the series than to any other. Rows in any order are no
     series."""
     names = [] if id is None else [name for (name,) in table.all_cells(id, most=MOST)]
     ends = [at for at, (one, other) in enumerate(pairwise(names), 1) if one != other]

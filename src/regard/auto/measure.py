@@ -1,5 +1,5 @@
-"""How fast a model is on this machine, and how long data takes to prepare: a few steps on a sample of large data, or on
-all of data that is not large, which is then ready for training."""
+"""Measure the speed of a model on this machine, and the time to prepare data: a few steps on a sample of large data, or
+on all of data that is not large, which is then ready for training."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,10 +19,10 @@ from regard.training.update import Update
 
 WARM, TIMED = 2, 5  # steps
 LONGEST = 1.5  # seconds after which no more steps are timed
-SLOW = 1e-5  # a rate that hardly changes what is measured
-FIRST = 0.25  # of a sample is prepared alone, to tell what each example costs from what is done once
-SPENT = 0.85  # of the time for training goes into steps; the rest into validating, writing
-SLACK = 1.4  # times as long as was measured: a check of the data, and a machine with other work
+SLOW = 1e-5  # a rate at which the weights hardly change
+FIRST = 0.25  # of a sample is prepared separately, to distinguish the cost per example from the fixed cost
+SPENT = 0.85  # of the time for training goes into steps; the rest into validation and writing
+SLACK = 1.4  # factor on the measured time, for the data check and a busy machine
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,27 @@ class Measured:
 
     @property
     def preparing(self) -> float:
-        """Seconds until all data is ready."""
+        """Return the seconds until all data is ready."""
         return SLACK * (self.once + self.each)
 
 
 class Measurements:
-    """`most`: examples of a sample; data of twice as many is used as it is. `cache`: where data that is ready for
-    training is kept."""
+    """Measurements on a sample. `most`: examples of a sample; data of up to twice as many is used unchanged. `cache`:
+    where data that is ready for training is kept."""
 
     def __init__(self, found: Detected, most: float, temporary: Path, cache: Path) -> None:
         self.sample, self.whole = found, True
         self._temporary, self._cache = temporary, cache
-        self._took: tuple[float, float] | None = None  # seconds of preparing the sample: once, and for its examples
+        self._took: tuple[float, float] | None = None  # seconds to prepare the sample: fixed, and for its examples
         if found.count > 2 * most and (sample := cut(found, most / found.count, temporary / "sample")) is not None:
             self.sample, self.whole = sample, False
 
     def use(self, part: Detected) -> None:
-        """From here on, measure on the data that is trained on."""
+        """Measure on this part of the data from now on."""
         self.sample, self.whole, self._took = part, True, None
 
     def measure(self, tree: dict[str, Any], found: Detected) -> Measured:
-        """Of a recipe on all of `found`: the median of a few steps, and how many make a pass."""
+        """Measure a recipe on all of `found`: the median of a few steps, and how many make a pass."""
         sampled = tree
         if not self.whole:
             own = {key: value for key, value in self.sample.data.items() if key not in ("valid", "test")}
@@ -72,7 +72,7 @@ class Measurements:
         except RegardError:
             if self.whole:
                 raise
-            self.use(found)  # a sample that cannot be used says nothing of all data
+            self.use(found)  # a sample that cannot be used does not imply that all data cannot
             return self.measure(tree, found)
         batches = job.batches()
         step = _seconds_of_step(job, batches)
@@ -80,7 +80,7 @@ class Measurements:
         return Measured(step, max(1, round(batches.len_epoch(0) * many)), once, each * many)
 
     def _prepare(self, job: Any, tree: dict[str, Any]) -> None:
-        """The first time, it is found out how long the sample takes."""
+        """Measure how long the sample takes to prepare, at the first call."""
         cache = self._temporary / "cache"
         if self.whole or self._took is not None:
             job.prepare(self._cache if self.whole else cache)
@@ -121,9 +121,9 @@ def _seconds_of_step(job: Any, batches: Any) -> float:
 
 
 def _again(batches: Any) -> Iterator[Any]:
-    """Batches of one epoch after the other."""
+    """Repeat the epochs of the batches."""
     for number in count():
         found = [batch for batch in islice(batches.epoch(number), WARM + TIMED) if batch is not None]
         if not found:
-            raise RegardError("there is nothing to train on: every example was left out; `regard check` says why")
+            raise RegardError("no training examples: every example was left out; run `regard check` to see why")
         yield from found

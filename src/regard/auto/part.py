@@ -1,5 +1,5 @@
-"""A part of data that is larger than the time allows: training examples chosen at random from all of it, written into
-the run's folder in the form that the data has.
+"""Sample a part of data that is too large for the time limit, and write it into the run's folder in the form of the
+data.
 
 a table, JSON Lines, two parallel files     some of its records, and the first, which may name the columns
 sentences with tags                         some of the sentences
@@ -39,13 +39,13 @@ from regard.inputs.series.archive import archive_rows, is_archive
 _JSON = (".json", ".jsonl", ".ndjson")
 _BLOCKS = 32  # of a part of plain text, at least
 _LARGEST_BLOCK = 1 << 18  # bytes
-_LONGEST_RECORD = 1000  # lines of a record in quotes; a quote that is never closed ends no later
-FEW_SERIES = 20  # of fewer, each is shortened
+_LONGEST_RECORD = 1000  # lines of a quoted record; an unclosed quote ends after as many
+FEW_SERIES = 20  # with fewer series, each is shortened
 
 
 def cut(found: Detected, share: float, folder: Path) -> Detected | None:
-    """About `share` of the training examples, written to `folder`, as data of the same kind. None if this form of data
-    cannot be divided."""
+    """Write about `share` of the training examples to `folder`, as data of the same kind. Return None if this form of
+    data cannot be divided."""
     chance = Random(0)
 
     def keeps() -> bool:
@@ -77,7 +77,7 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
     else:
         units = watched(_units(path, found), _choosing(path), total=found.count)
         train, count = _chosen(units, _plain_name(files_of(path)[0], folder), keeps)
-    if "split" in found.data:  # one list has all parts: the others stay whole
+    if "split" in found.data:  # one list has all parts: the other parts stay whole
         more |= {role: where for role in ("valid", "test") if role not in found.data}
     if found.kinds[0] in ("image", "sound", "image+text") and path.is_file() and not is_arrays(path):
         more |= {"files": found.data.get("files", str(path.parent))}
@@ -95,12 +95,12 @@ def _choosing(path: Path) -> str:
 
 
 def _plain_name(path: Path, folder: Path) -> Path:
-    """Of a packed file, without the ending of the packer."""
+    """Return the name of a packed file without the ending of the packer."""
     return folder / (path.stem if path.suffix in (".gz", ".zst", ".bz2", ".xz") else path.name)
 
 
 def _chosen(units: Iterable[bytes], to: Path, keeps: Callable[[], bool]) -> tuple[str, int]:
-    """The first unit and those that are kept."""
+    """Write the first unit and those that are kept."""
     count = 0
     with to.open("wb") as out:
         for number, unit in enumerate(units):
@@ -111,7 +111,7 @@ def _chosen(units: Iterable[bytes], to: Path, keeps: Callable[[], bool]) -> tupl
 
 
 def _units(path: Path, found: Detected) -> Iterator[bytes]:
-    """Those of all files; the line that names the columns once."""
+    """Yield the units of all files; the line that names the columns only once."""
     first = b""
     for file in files_of(path):
         units = _sentences(file) if found.kinds[1] == "tags" else _records(file, quotes=ending(file) == ".csv")
@@ -123,7 +123,7 @@ def _units(path: Path, found: Detected) -> Iterator[bytes]:
 
 
 def _records(path: Path, *, quotes: bool) -> Iterator[bytes]:
-    """Lines; with `quotes`, those of one record together."""
+    """Yield lines; with `quotes`, the lines of one record together."""
     held: list[bytes] = []
     odd = False
     for line in raw_lines(path):
@@ -137,7 +137,7 @@ def _records(path: Path, *, quotes: bool) -> Iterator[bytes]:
 
 
 def _sentences(path: Path) -> Iterator[bytes]:
-    """What stands between blank lines, with one behind it."""
+    """Yield the blocks between blank lines, each followed by one."""
     held: list[bytes] = []
     for line in chain(raw_lines(path), [b""]):
         if line.strip():
@@ -148,7 +148,7 @@ def _sentences(path: Path) -> Iterator[bytes]:
 
 
 def _parallel(files: list[Path], folder: Path, keeps: Callable[[], bool], total: int) -> tuple[str, int]:
-    """The same lines of both."""
+    """Write the same lines of both files."""
     names = [folder / f"{side}-{_plain_name(file, folder).name}" for side, file in zip("ab", files, strict=True)]
     count = 0
     with names[0].open("wb") as one, names[1].open("wb") as other:
@@ -162,7 +162,7 @@ def _parallel(files: list[Path], folder: Path, keeps: Callable[[], bool], total:
 
 
 def _text(where: str, folder: Path, keeps: Callable[[], bool], wanted: float) -> tuple[str, int]:
-    """Blocks of whole lines; `wanted`: bytes."""
+    """Write blocks of whole lines; `wanted`: bytes."""
     files, size = text_files(where), max(1, min(_LARGEST_BLOCK, round(wanted / _BLOCKS)))
     written: list[Path] = []
     for number, file in enumerate(files):
@@ -224,7 +224,7 @@ def _arrays(path: Path, folder: Path, keeps: Callable[[], bool]) -> tuple[str, i
 
 
 def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Callable[[], bool]) -> tuple[str, int]:
-    """Of many series some as they are, else the end of each: what comes last is what is to be predicted from."""
+    """Write some of many series unchanged, else the end of each, because predictions continue from the end."""
     if ending(path) in (".parquet", ".arrow", ".npy", ".npz") or is_pattern(path):
         return str(path), found.count
     to = _plain_name(path, folder)
@@ -262,7 +262,7 @@ def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Call
 
 
 def _all_rows(path: Path) -> Iterator[Sequence[str]]:
-    """Those of a table of series, below the names of its columns."""
+    """Yield the rows of a table of series, without the header."""
     if is_archive(path):
         names, rows = archive_rows(path)
         return chain([names], (cells for _, cells, problem in rows if not problem))
@@ -270,7 +270,8 @@ def _all_rows(path: Path) -> Iterator[Sequence[str]]:
 
 
 def _links(place: Path, folder: Path, keeps: Callable[[], bool], found: Detected) -> tuple[str, int]:
-    """Files of one name but for the ending stay together; lists and transcripts of others are kept."""
+    """Link some files. Files whose names differ only in the ending stay together; lists and transcripts of others are
+    kept."""
     files = files_in(place)
     media = {*files.pictures, *files.recordings} or {*files.names}
     stems: dict[str, bool] = {}

@@ -1,7 +1,7 @@
-"""From what data holds to a recipe: a value and a reason for every setting that matters.
+"""Plan a recipe from the detected data: a value and a reason for every setting that matters.
 
-Which model is taken depends on the machine: of each size a few steps are made, and the largest is taken that can make
-as many passes over the data as it needs in the time there is. Steps and preparation are measured on a sample of large
+The model size depends on the machine. A few steps of each size are timed. The largest size is used that can make as
+many passes over the data as it needs in the available time. Steps and preparation are measured on a sample of large
 data. If preparing all of it takes too large a share of the time, a part of it is used.
 """
 
@@ -28,19 +28,19 @@ from regard.pretrained.sources import PACKAGE, find
 from regard.settings.decisions import Decision, Plan, Sample, Size, plain_time
 from regard.work import Deadline
 
-MOST_PASSES = 6.0  # times as many as a size needs: what is more only wears small data out
+MOST_PASSES = 6.0  # factor on the passes that a size needs: more passes overfit small data
 VALIDATIONS = 16
-AVERAGED = 50  # the share of all steps whose weights are averaged is one in so many
+AVERAGED = 50  # one in so many of all steps has its weights averaged
 FEWEST = 16  # examples of a batch
 STEPS = 40  # of a pass over little data
-QUICK = 1000  # steps in the time there is; with fewer, smaller batches learn more
+QUICK = 1000  # steps in the available time; with fewer, smaller batches learn more
 UPDATES = 2000  # below this, more passes never hurt
-BAD = 0.05  # of small data, a broken file is soon one in a hundred
-PREPARING = 0.3  # of the time that is left may go into preparing data
-SAMPLE = 50  # examples of a sample for each second there is
+BAD = 0.05  # in small data, one broken file is soon 1%
+PREPARING = 0.3  # of the remaining time may go into preparing data
+SAMPLE = 50  # examples of a sample per available second
 SMALLEST, LARGEST = 2000, 20_000  # examples of a sample
-VALIDATING = 0.02  # of the time for training may a pass over the validation data take
-FORWARD = 0.4  # of a step of training is what the same batch takes without gradients
+VALIDATING = 0.02  # of the time for training that a pass over the validation data may take
+FORWARD = 0.4  # share of a training step that the same batch takes without gradients
 FEWEST_VALID = 100  # examples
 LOOKED_AT = 2000  # examples that decide
 _BATCH = "training.max_tokens"
@@ -68,11 +68,11 @@ def plan(
     requested: bool = True,
     folder: Path | None = None,
 ) -> Planned:
-    """Decide on a recipe. The user's own settings, `overrides`, stand above all that is decided here.
+    """Decide on a recipe. The user's settings, `overrides`, take precedence over all decisions here.
 
     `deadline`: when all must be done, by default `seconds` from now. `requested`: whether the user gave the limit.
-    `folder`: the run's, where a part of the data is written and data that was prepared here is kept; without one, all
-    data is used. `start`: the folder for a pretrained model that is installed; without one, none is tried.
+    `folder`: the run's, for a part of the data and prepared data; without one, all data is used. `start`: the folder
+    for an installed pretrained model; without one, none is tried.
     """
     deadline = deadline or Deadline(seconds)
     with TemporaryDirectory(prefix="regard-") as temporary:
@@ -99,11 +99,11 @@ def plan(
     decisions.append(Decision("training.time_limit", max(0.1, round(training, 1)), why))
     tree = {"job": draft.job, "about": _about(found), **_tree(decisions)}
     tree = config.override(tree, overrides)
-    recipe = config.build(tree, origin="the recipe for this data")  # says what is wrong with overrides
+    recipe = config.build(tree, origin="the recipe for this data")  # raises on invalid overrides
     tree = _typed(tree, config.as_tree(recipe))
     reasons = {decision.key: decision.why for decision in decisions}
     reasons |= {"data.train": reason} if reason else {}
-    reasons |= dict.fromkeys(settled, "as you said")
+    reasons |= dict.fromkeys(settled, "set by the user")
     end = min(training, measured.seconds(recipe.training.max_epochs or math.inf) / SPENT)
     if end < 0.9 * training and recipe.training.max_steps is None:
         tell(f"training ends after about {plain_time(round(end))} by max_epochs={recipe.training.max_epochs}")
@@ -112,7 +112,7 @@ def plan(
 
 @dataclass(frozen=True)
 class Draft:
-    """A recipe without the settings of its model, and the sizes that it may have."""
+    """A recipe without the settings of its model, and the sizes to choose from."""
 
     job: str
     found: Detected
@@ -143,8 +143,8 @@ def _tree(decisions: Iterable[Decision]) -> dict[str, Any]:
 
 
 def _testing(data: Any, count: int) -> list[Decision]:
-    """The test data that is there is scored at the end; where there is none, some is held out of the training data."""
-    scored = Decision("training.score_test", True, "the last score is of data that chose nothing")
+    """Score existing test data at the end; without any, hold out some of the training data."""
+    scored = Decision("training.score_test", True, "the final score is on data that was not used for any choice")
     if "test_share" not in type(data).model_fields or "test" in places(data):
         return [scored]
     share = data.testing.share(count)
@@ -153,8 +153,8 @@ def _testing(data: Any, count: int) -> list[Decision]:
 
 
 def _fewer_held_out(data: Any, examples: int, measured: Measured, training: float, scoring: float) -> list[Decision]:
-    """Smaller parts for validation and testing than were decided on, if those take too long to go through: one has a
-    share of the time for training, the other has `scoring` seconds."""
+    """Reduce validation and test parts that take too long to evaluate. Validation may use a share of the time for
+    training, testing `scoring` seconds."""
     whole, least = FORWARD * measured.seconds(1), FEWEST_VALID / max(1, examples)
     valid, test = (round(max(least, seconds / whole), 6) for seconds in (VALIDATING * training, scoring))
     if isinstance(parts := getattr(data, "split", None), list):
@@ -174,7 +174,7 @@ def _fewer_held_out(data: Any, examples: int, measured: Measured, training: floa
 
 
 def _typed(tree: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
-    """The same keys, with the values that their fields made of them: on a command line, all are texts."""
+    """Return the same keys with values parsed by their fields: on a command line, all are texts."""
     return {
         key: _typed(value, whole[key]) if isinstance(value, dict) and isinstance(whole.get(key), dict) else whole[key]
         for key, value in tree.items()
@@ -207,11 +207,13 @@ class _Work:
 
     # ----------------------------------------------------------------------------------------------------- decisions
     def draft(self, found: Detected) -> Draft:
-        """All decisions but those that depend on how fast a model is."""
+        """Make all decisions that do not depend on the speed of a model."""
         made, planned = _job_of(found, self.job), self.planned.get(id(found)) or self._decide(found)
         decisions = [*(Decision(f"data.{key}", value, "found in the data") for key, value in found.data.items())]
         decisions += planned.decisions
-        decisions.append(Decision("data.max_bad", BAD, "what cannot be read is told and left out, up to this share"))
+        decisions.append(
+            Decision("data.max_bad", BAD, "unreadable examples are reported and left out, up to this share")
+        )
         if "training.schedule" not in {decision.key for decision in decisions}:
             decisions.append(Decision("training.schedule", "cosine", "falls to zero when the time is used up"))
         base = {"job": made, **_tree([*decisions, Decision("training.time_limit", self.seconds, "")])}
@@ -227,8 +229,8 @@ class _Work:
         return Draft(made, found, decisions, sizes, base, measured)
 
     def _batch(self, longest: int, examples: int, planned: Plan, measured: Measured) -> Decision:
-        """Tokens of a batch: fewer than usual where data is so little that a pass would be a few steps, or time so
-        short that even the smallest model would make few."""
+        """Decide the tokens of a batch: fewer than usual if a pass over the data would be only a few steps, or if even
+        the smallest model would make few steps in the time."""
         tokens, training = measured.steps * planned.usual, self.training(measured)
         fewest = max(2 * longest, planned.batch, FEWEST * tokens // max(1, examples))  # input and target
         by_data, by_time = tokens // STEPS, round(planned.usual * measured.passes(training) * measured.steps / QUICK)
@@ -239,7 +241,7 @@ class _Work:
         return Decision(_BATCH, chosen, why if chosen < planned.usual else "usual")
 
     def largest(self, draft: Draft, sizes: list[Size]) -> tuple[Size, Measured]:
-        """The largest size that makes its passes; the smallest, if none does."""
+        """Return the largest size that makes its passes; the smallest, if none does."""
         taken: tuple[Size, Measured] | None = None
         for size in sizes:
             measured = self.measurements.measure(_with(draft.base, size, self.overrides), draft.found)
@@ -258,13 +260,13 @@ class _Work:
 
     # ----------------------------------------------------------------------------------------------------- the time
     def training(self, measured: Measured) -> float:
-        """Seconds for training: what is left, without preparing the data and without the end."""
+        """Return the seconds for training: the remaining time without preparing the data and the final steps."""
         ready = self.measurements.whole and self.kept
         return max(self.deadline.left() - (0.0 if ready else measured.preparing), self.seconds / 10)
 
     def share(self, draft: Draft) -> float:
-        """How much of the data is used: all, if it can be prepared in time. Else as much as training can see once, and
-        no more than can be prepared."""
+        """Return how much of the data is used: all, if it can be prepared in time. Otherwise as much as training can
+        see once, and no more than can be prepared."""
         left, measured = max(self.deadline.left(), self.seconds / 10), draft.measured
         if self.measurements.whole or measured.preparing <= PREPARING * left:
             return 1.0
@@ -274,7 +276,7 @@ class _Work:
         return min(1.0, max(least, min((PREPARING * left - once) / each, seen)))
 
     def use(self, whole: Draft, part: Detected) -> str:
-        """Go on with a part. Say how much of all data it is, and which limit would use all."""
+        """Continue with a part. Return its share of all data, and the limit that would use all."""
         self.measurements.use(part)
         noun, preparing = _noun(whole.found), whole.measured.preparing
         needed = preparing / PREPARING + self.seconds - self.deadline.left()
@@ -292,7 +294,7 @@ def _noun(found: Detected) -> str:
 
 
 def _ready(sizes: list[Size], start: Path | None, tell: Callable[[str], None]) -> list[Size]:
-    """Those to try: the smallest and a pretrained one, if there is one and a folder for it; else all others."""
+    """Return the sizes to try: the smallest and a pretrained one, if it and a folder exist; else all others."""
     own = [size for size in sizes if not str(size.settings.get("path", "")).startswith(PACKAGE)]
     tuned = [size for size in sizes if size not in own]
     if start is None or not tuned:
@@ -314,7 +316,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _warmup(steps: int) -> Decision:
-    """A twentieth of the steps, but 10 to 400; of very few steps, half of them."""
+    """Decide the warmup: a twentieth of the steps, but 10 to 400; of very few steps, half of them."""
     share = steps // 20
     if steps < 20:
         return Decision("training.warmup", max(1, steps // 2), f"half of about {_counted(steps, 'step')}")
@@ -325,7 +327,7 @@ def _warmup(steps: int) -> Decision:
 def of_size(
     size: Size, keys: set[str], measured: Measured, seconds: float, settled: Mapping[str, Any]
 ) -> list[Decision]:
-    """Decide on the settings of a model of this size, and on those that depend on how many steps it will make.
+    """Decide on the settings of a model of this size, and on those that depend on the number of steps.
 
     `settled`: settings that the user gave.
     """
@@ -338,9 +340,7 @@ def of_size(
         f"this machine with {torch.get_num_threads()} threads"
     )
     decisions = [Decision(f"model.{key}", value, why) for key, value in size.settings.items()]
-    decisions.append(
-        Decision("training.max_epochs", most, f"more would wear the data out; about {steps:,} steps are expected")
-    )
+    decisions.append(Decision("training.max_epochs", most, f"more would overfit; about {steps:,} steps are expected"))
     decisions.append(_warmup(steps))
     if (window := steps // AVERAGED) > 1:
         why = f"the last {window} steps or so: steadier than the weights of any one step"

@@ -1,6 +1,6 @@
-"""The record of what a run was made for: its data, by path and digest, and what was requested (RUN/source.json).
+"""The record of a run's source: its data, by path and digest, and the requested settings (RUN/source.json).
 
-A run never answers for other data. Who points at other data with the same folder is refused, and reads both names.
+A run is never reused for other data. A request with other data and the same folder is refused; the error names both.
 """
 
 import json
@@ -20,12 +20,12 @@ from regard.files.shards import files_of, is_pattern
 RECORD = "source.json"
 START_AGAIN = "--fresh (in Python overwrite=True) starts again in it, another folder (-o) keeps both"
 WHOLE = 1 << 30  # bytes of data up to which all of it is read for the digest
-ENDS = 1 << 20  # bytes that are read at both ends of each file, if there is more
+ENDS = 1 << 20  # bytes that are read at both ends of each file in larger data
 
 
 @dataclass(frozen=True)
 class Source:
-    """The data that was pointed at. `name`: as the user wrote it, or what was given from Python."""
+    """The requested data. `name`: as the user wrote it, or a name for a Python object."""
 
     name: str
     digest: str
@@ -33,7 +33,7 @@ class Source:
     time_limit: float | None = None
 
     def differences(self, now: "Source") -> list[str]:
-        """What is requested now and was not before, each with both values."""
+        """Return the requests that differ from the earlier ones, each with both values."""
         found = []
         if self.digest != now.digest:
             same = self.name == now.name
@@ -48,7 +48,7 @@ class Source:
 
 
 def recorded(folder: Path) -> Source | None:
-    """What the run in a folder was made for, if it was made for data."""
+    """Return the source of the run in a folder, if it was made from data."""
     try:
         return Source(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -56,7 +56,7 @@ def recorded(folder: Path) -> Source | None:
 
 
 def source_of(data: Any, run: Path, **requested: Any) -> Source:
-    """Return the source that `data` is. What is given from Python is written to a folder for its digest."""
+    """Return the source that `data` is. A Python object is written to a folder for its digest."""
     if isinstance(data, str | Path):
         return Source(named(str(data)), digest(str(data), run), **requested)
     with TemporaryDirectory(prefix="regard-") as folder:
@@ -67,12 +67,13 @@ def source_of(data: Any, run: Path, **requested: Any) -> Source:
 
 
 def named(data: str) -> str:
-    """What data is called: the same for ./pairs.tsv and pairs.tsv."""
+    """Return the name of data: the same for ./pairs.tsv and pairs.tsv."""
     return ",".join(str(Path(part.strip())) for part in data.split(","))
 
 
 def digest(data: str, run: Path | None = None) -> str:
-    """Of the names and contents of all files, but for those of the run itself. A data set of the hub is its name."""
+    """Return the digest of names and contents of all files, except those of the run. For a dataset of the hub, its
+    name."""
     files = [*_files(data, run)]
     found = blake2b(digest_size=16)
     sizes = [file.stat().st_size for _, file in files]
@@ -91,7 +92,7 @@ def digest(data: str, run: Path | None = None) -> str:
 
 
 def _files(data: str, run: Path | None) -> Iterator[tuple[str, Path]]:
-    """Names and files; a name does not depend on where the data lies."""
+    """Yield names and files; a name does not depend on the location of the data."""
     whole = is_pattern(data) or Path(data).expanduser().exists()
     places = [place for part in ([data] if whole else data.split(",")) for place in files_of(part.strip())]
     for number, one in enumerate(places):
@@ -104,7 +105,7 @@ def _files(data: str, run: Path | None) -> Iterator[tuple[str, Path]]:
 
 
 def _trained_on(folder: Path) -> str:
-    """What a run that was made by a recipe of another kind was trained on."""
+    """Return what a run with a recipe of another kind was trained on."""
     data = config.load_yaml(folder / "config.yaml").get("data") if (folder / "config.yaml").is_file() else None
     return str(data["train"]) if isinstance(data, dict) and "train" in data else "other data"
 
@@ -115,4 +116,6 @@ def refuse_other_source(folder: Path, now: Source) -> None:
     if before is None:
         raise CallError(f"{folder} holds a run of {_trained_on(folder)}, not of {now.name}: {START_AGAIN}")
     if found := before.differences(now):
-        raise CallError(f"{folder} holds a run of something else:\n  " + "\n  ".join(found) + f"\n{START_AGAIN}")
+        raise CallError(
+            f"{folder} holds a run of other data or settings:\n  " + "\n  ".join(found) + f"\n{START_AGAIN}"
+        )

@@ -1,4 +1,4 @@
-"""Tables of several series, written once more so that one column says which series a line belongs to.
+"""Rewrite tables of several series, so that one column names the series of each row.
 
 shop,2024-01,2024-02      →   series,time,value                a time in each column
 A,5,7                         A,2024-01,5
@@ -40,14 +40,14 @@ RESHAPED = "data-reshaped"  # the folder of copies in a run
 SERIES, BETWEEN = "series", " · "
 _FEWEST_TIMES = 6
 _FEWEST_STEPS = 16
-_MOST_NAMES = 3  # columns that name a series together
+_MOST_NAMES = 3  # columns that together name a series
 _HOUR = re.compile(r"([01]?\d|2[0-3])(:[0-5]\d(:[0-5]\d)?|\.[0-5]\d\.[0-5]\d)")
 _YEAR = re.compile(r"(1[6-9]|20)\d\d")
 Rows = Iterator[Sequence[str]]
 
 
 def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> str:
-    """Where a table can be read: where it is, or in `into`."""
+    """Return where a readable table is: its own path, or a copy in `into`."""
     path = Path(data).expanduser()
     if path.is_dir() and (asked := _questions_of_pictures(path)):
         tell(f"{path} has questions and their answers in two files: copies with both, in {into}")
@@ -91,10 +91,10 @@ def reshaped(data: str, told: Told, into: Path, tell: Callable[[str], None]) -> 
 
 
 def _reshaped_parts(place: Path, into: Path, tell: Callable[[str], None]) -> str:
-    """A folder whose parts have a label and a whole series in each line."""
+    """Rewrite a folder whose parts have a label and a whole series in each line."""
     try:
         parts: dict[Role, Path] = {role: path for role, path in parts_of(place).by_role.items() if path.is_file()}
-    except CallError:  # several data sets: `detect` says which
+    except CallError:  # several datasets: `detect` raises the error
         return str(place)
     train = parts.get("train")
     table = read_table(train) if train is not None and _may_be_table(train) else None
@@ -114,7 +114,7 @@ def _reshaped_parts(place: Path, into: Path, tell: Callable[[str], None]) -> str
 
 
 def usual_test_part(settings: Any, run: Path, into: Path, tell: Callable[[str], None]) -> str | None:
-    """Test data in the form that the training data of a run was brought into; None, if it is in that form."""
+    """Convert test data like the training data of a run; None if it needs no conversion."""
     if not (where := getattr(settings, "test", None)):
         return None
     place = rewritten(where, into / "utf8", tell)
@@ -124,7 +124,7 @@ def usual_test_part(settings: Any, run: Path, into: Path, tell: Callable[[str], 
 
 
 def _questions_of_pictures(place: Path) -> dict[str, list[dict[str, str]]]:
-    """Questions and answers as VQA has them, by the part that their names speak of: a file of questions, a file of
+    """Read questions and answers in the VQA format, by the part in their names: a file of questions, a file of
     annotations, and pictures whose names end in a number."""
     files, halves = files_in(place), dict[str, dict[str, Path]]()
     for name in files.of(frozenset((".json",))) if files.pictures else ():
@@ -142,7 +142,8 @@ def _questions_of_pictures(place: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def _pixels(table: Table | None) -> int:
-    """The side of square gray pictures, if a line is a label and pixels (pixel1, pixel2, ... or 1x1, ...); or 0."""
+    """Return the side of square gray pictures, if a line is a label and pixels (pixel1, pixel2, ... or 1x1, ...); else
+    0."""
     names = [str(column.key) for column in table.columns] if table is not None and table.header else ["", ""]
     side = math.isqrt(len(names) - 1)
     whole = names[0].lower() in ("label", "class", "y") and side > 1 and side * side == len(names) - 1
@@ -150,7 +151,7 @@ def _pixels(table: Table | None) -> int:
 
 
 def _as_arrays(parts: Mapping[Role, Path] | Mapping[str, Path], into: Path, side: int) -> str:
-    """An .npz of x_train, y_train, x_test, ...; of a file alone, x and y."""
+    """Write an .npz of x_train, y_train, x_test, ...; for a single file, of x and y."""
     found: dict[str, np.ndarray] = {}
     for role, path in parts.items():
         rows = (row.fields for row in islice(csv_rows(path), 1, None) if len(row.fields) == side * side + 1)
@@ -163,7 +164,8 @@ def _as_arrays(parts: Mapping[Role, Path] | Mapping[str, Path], into: Path, side
 
 
 def _is_series_a_line(table: Table) -> bool:
-    """A column of classes, then many numbers, of which neighbors are alike; names say no more than their places."""
+    """Return whether a column of classes is followed by many numbers, of which neighbors are similar, under no names
+    but positions."""
     first, *rest = table.columns
     named = table.header and any(not re.search(r"\d$", str(column.key)) for column in rest)
     if named or len(rest) < _FEWEST_STEPS or any(column.kind != "number" for column in rest):
@@ -177,7 +179,8 @@ def _is_series_a_line(table: Table) -> bool:
 
 
 def _is_named_series_a_line(table: Table) -> bool:
-    """A column of names, then numbers under names that count; shorter series end with empty cells."""
+    """Return whether a column of names is followed by numbers under numbered names; shorter series end with empty
+    cells."""
     first, *rest = table.columns
     if not table.header or first.kind not in ("id", "text", "label") or first.distinct < len(table.rows):
         return False
@@ -188,7 +191,7 @@ def _is_named_series_a_line(table: Table) -> bool:
 
 
 def _day_and_hour(table: Table) -> tuple[int, int] | None:
-    """The places of a column of days, which repeat, and of one of hours and minutes."""
+    """Return the positions of a column of days, which repeat, and of one of hours and minutes."""
     columns = [*enumerate(table.columns)] if table.header else []
     days = [at for at, column in columns if column.kind == "time" and column.distinct < column.filled]
     hours = [
@@ -200,12 +203,13 @@ def _day_and_hour(table: Table) -> tuple[int, int] | None:
 
 
 def _is_given(cell: str) -> bool:
-    """Shorter series are filled up with nothing, or with NaN."""
+    """Return whether a cell has a value. Shorter series are padded with empty cells or NaN."""
     return math.isfinite(as_number(cell))
 
 
 def _first_time(names: Sequence[str], table: Table) -> int:
-    """The place of the first column that is a time, if all after it are, too, and hold numbers; else 0."""
+    """Return the position of the first column that is a time, if all columns after it are times and hold numbers; else
+    0."""
     times = [is_time(name.strip()) or bool(_YEAR.fullmatch(name.strip())) for name in names]
     first = times.index(True) if True in times else 0
     cells = [cell.strip() for row in table.rows[not table.header :] for cell in row[first:]]
@@ -214,7 +218,7 @@ def _first_time(names: Sequence[str], table: Table) -> int:
 
 
 def _names_of_series(table: Table) -> Sequence[Column]:
-    """The fewest columns, two or more, by which each time comes once in each series."""
+    """Return the fewest columns, two or more, with which each time occurs once in each series."""
     times = [column for column in table.columns if column.kind == "time"]
     if not table.header or len(times) != 1:
         return ()
@@ -226,12 +230,12 @@ def _names_of_series(table: Table) -> Sequence[Column]:
         and (column.kind == "label" or (column in numbers[:-1] and all(map(str.isdigit, table.cells(column)))))
     ]
     clock, *cells = zip(*table.all_cells(times[0], *may, most=MANY), strict=True)
-    if len({*clock}) > len(clock) / 2:  # hardly a time comes twice
+    if len({*clock}) > len(clock) / 2:  # times hardly repeat
         return ()
     for several in range(1, _MOST_NAMES + 1):
         for ids in combinations(may, several):
             if len({*zip(clock, *(cells[may.index(one)] for one in ids), strict=True)}) == len(clock):
-                return ids if several > 1 or ids[0].kind == "number" else ()  # one name is found as it is
+                return ids if several > 1 or ids[0].kind == "number" else ()  # a single name column needs no conversion
     return ()
 
 

@@ -1,5 +1,5 @@
-"""Texts in other encodings and forms are written once more into the folder of their run, as all else is read: UTF-8,
-lines that end with a line feed, tables. What they were is said.
+"""Rewrite texts in other encodings and forms into the folder of their run as UTF-8 with line feeds, and as tables. The
+original form is reported.
 
     UTF-16                                  as spreadsheets save "Unicode text"
     Windows-1252, which has Latin-1 in it   other bytes that are no UTF-8, if most letters are plain ones
@@ -48,29 +48,27 @@ _TEXTS = frozenset(
         ".tokens",
     )
 )
-_BINARY = frozenset(
-    (".npz", ".npy", ".parquet", ".arrow", ".tmx", ".zip", ".tar", ".tgz")
-)  # or says itself how it is written
+_BINARY = frozenset((".npz", ".npy", ".parquet", ".arrow", ".tmx", ".zip", ".tar", ".tgz"))  # or declares its encoding
 _WESTERN, _FASTTEXT, _MAC, _MIXED, _REMARK = "cp1252", "__label__", "\r", "mixed", "#"
 _SEGMENTS, _TALKS, _TREC = "<seg", "<url>", "TREC"
 _SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")
 _CLASS = re.compile(r"[A-Z]{3,5}:[a-z]+ \S")
 _TOLD = {
-    _WESTERN: "is not UTF-8: taken for Windows-1252 (Latin-1)",
-    _FASTTEXT: "has labels as fastText does",
+    _WESTERN: "is not UTF-8: read as Windows-1252 (Latin-1)",
+    _FASTTEXT: "has labels in fastText format",
     _MAC: "ends its lines with carriage returns",
-    _MIXED: "is UTF-8 in some lines only: the others are taken for Windows-1252 (Latin-1)",
+    _MIXED: "is UTF-8 in some lines only: the others are read as Windows-1252 (Latin-1)",
     _SEGMENTS: "has segments between tags",
     _TALKS: "has lines of tags, which are left out",
-    _TREC: "has a class before each text, as TREC does",
+    _TREC: "has a class before each text, in TREC format",
     _REMARK: "begins with remarks, which are left out",
 }
 _MOST_BAD = 0.01  # of all lines may be broken, and are left out
-_MOST_HIGH = 0.25  # of all bytes are beyond ASCII, in a language of Latin letters
+_MOST_HIGH = 0.25  # of all bytes are beyond ASCII, in a language with Latin letters
 
 
 def rewritten(data: str, into: Path, tell: Callable[[str], None]) -> str:
-    """Where `data` (a file, two files, a folder of texts) can be read: where it is, or in `into`."""
+    """Return where readable `data` (a file, two files, a folder of texts) is: its own path, or a copy in `into`."""
     place = Path(data).expanduser()
     if place.is_dir():
         files = files_in(place)
@@ -100,21 +98,21 @@ def _may_be_text(name: str) -> bool:
 
 
 def _called(name: str, form: str) -> str:
-    """What a copy is called: newstest2014-deen.de of newstest2014-deen-src.de.sgm, so that its two sides fit."""
+    """Return the name of a copy: newstest2014-deen.de for newstest2014-deen-src.de.sgm, so that both sides match."""
     if form == _SEGMENTS:
         return re.sub(r"[-.](src|ref)(?=[-.])", "", str(Path(name).with_suffix("")))
     return str(Path(name).with_suffix(".tsv")) if form in (_FASTTEXT, _TREC) else name
 
 
 def _form(path: Path) -> str:
-    """What it has to be read as, if not as it is."""
+    """Return the form to convert from; empty if no conversion is needed."""
     with open_bytes(path) as file:
         start = file.read(4096)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    if is_pickle(start):  # `detect` refuses it
+    if is_pickle(start):  # `detect` raises the error
         return ""
-    if b"\0" in start:  # of Latin letters in UTF-16, every second byte is zero
+    if b"\0" in start:  # with Latin letters in UTF-16, every second byte is zero
         even, odd = (start[side::2].count(0) / max(1, len(start) // 2) for side in (0, 1))
         return "utf-16-le" if odd > 0.4 > 10 * even else "utf-16-be" if even > 0.4 > 10 * odd else ""
     good = bad = high = size = count = 0
@@ -127,7 +125,7 @@ def _form(path: Path) -> str:
                 good += 1
                 continue
             bad += 1
-    if bad > good:  # else some lines are broken, and left out
+    if bad > good:  # otherwise some lines are broken, and left out
         if high > _MOST_HIGH * size:
             raise CallError(f"{path}: is not UTF-8; convert it: iconv -f ENCODING -t UTF-8 {path} > NEW")
         return _WESTERN
@@ -148,7 +146,7 @@ def _form(path: Path) -> str:
 
 
 def _remarks(start: bytes) -> int:
-    """How many lines at the top are no part of the table: they begin with # and have no delimiter of those below."""
+    """Count the remarks above the table: lines that begin with # and lack the delimiter of the lines below."""
     lines = start.decode("utf-8-sig", errors="ignore").splitlines()[:-1]
     count = next((number for number, line in enumerate(lines) if not line.startswith(_REMARK)), 0)
     below = find_delimiter(lines[count:]) if count else None
@@ -166,7 +164,7 @@ def _mixed(raw: io.BufferedReader) -> Iterator[str]:
 def _write(path: Path, to: Path, form: str) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
     encoding = form if form == _WESTERN or form.startswith("utf-16") else "utf-8"
-    ends = None if form == _MAC else "\n"  # None: a carriage return is an end, too
+    ends = None if form == _MAC else "\n"  # None: a carriage return ends a line, too
 
     def copy(part: Path) -> None:
         raw = cast(io.BufferedReader, open_bytes(path))
@@ -182,7 +180,7 @@ def _write(path: Path, to: Path, form: str) -> None:
 
 
 def _usual(line: str, form: str) -> str:
-    """A line of the copy; nothing for one that holds only tags."""
+    """Return a line of the copy; empty for one that holds only tags."""
     if form == _SEGMENTS:
         found = _SEGMENT.search(line)
         return " ".join(html.unescape(found[1]).split()) + "\n" if found else ""
@@ -194,7 +192,7 @@ def _usual(line: str, form: str) -> str:
 
 
 def _labeled(line: str) -> str:
-    """`__label__a __label__b text` as a row: several labels are one that has both names."""
+    """Return `__label__a __label__b text` as a row: several labels become one with both names."""
     words = line.split()
     labels = [word.removeprefix(_FASTTEXT) for word in words if word.startswith(_FASTTEXT)]
     return "+".join(labels) + "\t" + " ".join(word for word in words if not word.startswith(_FASTTEXT)) + "\n"

@@ -1,7 +1,7 @@
-"""Cells with several labels: a;b, a|b, a, b, or a list as a program wrote it.
+"""Cells with several labels: a;b, a|b, a, b, or a list as written by a program.
 
-A separator is taken for one if the parts between it are short, seldom twice in a cell, and come in other company
-elsewhere: "Jamaica, West Indies" is one label where no other cell has either part.
+A separator is accepted if the parts are short, rarely repeat within a cell, and occur in other combinations elsewhere.
+"Jamaica, West Indies" is one label if no other cell has either part.
 """
 
 from collections import Counter, defaultdict
@@ -12,13 +12,13 @@ from regard.data.label_writing import list_in
 SEPARATORS = "|;,"
 LABEL_WORDS = 6  # a label is short
 _FEWEST = 2  # cells with several parts
-_REPEATED = 3  # times that a label occurs, on average
+_REPEATED = 3  # average occurrences of a label
 _LISTS = 0.95  # of all cells
 _TWICE = 0.05  # of all cells may have a part twice
 
 
 def find_separator(cells: Sequence[str]) -> str:
-    """Return what separates the labels of these cells, which are filled; empty if each cell is one label."""
+    """Return the separator of the labels in these non-empty cells; empty if each cell is one label."""
     lists = [found for cell in cells if (found := list_in(cell)) is not None]
     if lists and len(lists) >= _LISTS * len(cells):
         return separator_of(lists) if holds_labels(lists) else ""
@@ -26,13 +26,13 @@ def find_separator(cells: Sequence[str]) -> str:
 
 
 def separator_of(lists: Iterable[Iterable[str]]) -> str:
-    """Return a separator that stands in none of these labels."""
+    """Return a separator that does not occur in these labels."""
     used = {letter for labels in lists for label in labels for letter in label}
     return next((one for one in SEPARATORS + "\x1f" if one not in used), "\x1f")
 
 
 def label_counts(cells: Iterable[Sequence[str]]) -> tuple[Counter[str], int]:
-    """How often each label occurs, and how many cells have none."""
+    """Return how often each label occurs, and how many cells have none."""
     counts, none = Counter[str](), 0
     for labels in cells:
         counts.update({*labels})
@@ -57,7 +57,7 @@ def _separates(separator: str, cells: Sequence[str]) -> bool:
 
 
 def holds_labels(parts: Sequence[Sequence[str]]) -> bool:
-    """Whether there are few different parts, which are short, and not twice in a cell."""
+    """Return whether there are few different parts, which are short and rarely repeat within a cell."""
     counts = Counter(part for some in parts for part in some)
     twice = sum(len({*some}) < len(some) for some in parts)
     if not counts or twice > _TWICE * len(parts) or max(len(part.split()) for part in counts) > LABEL_WORDS:

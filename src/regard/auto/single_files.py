@@ -1,4 +1,4 @@
-"""One file, or two that run in parallel: tables, SQuAD, a word a line, plain text, arrays of pictures."""
+"""Detection in one file, or two parallel files: tables, SQuAD, a word a line, plain text, arrays of pictures."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ from regard.inputs.series.archive import is_series_array
 
 CONLL = (".conll", ".conllu", ".iob", ".bio")
 _TABLES = (".csv", ".tsv", ".tab")
-_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".tmx")  # they hold no words with a tag a line
+_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".tmx")  # formats without lines of words and tags
 _TEXT = "save what is in it as text first: a table as .csv, a document as .txt"
 PICKLE = (
-    "is a pickle of Python, which can run code when it is opened, and is not read: open it with the program that it is "
-    "of, and save arrays (numpy.savez) or a table; data sets such as CIFAR have a binary version, too"
+    "is a pickle of Python, which can run code when it is opened, and is not read: open it with its own program, and "
+    "save arrays (numpy.savez) or a table; datasets such as CIFAR have a binary version, too"
 )
 _ARRAYS = "save its arrays with numpy.savez, or a table as .csv"
-#: First bytes of files that are no text, and what to do with them; any other with a zero byte is none, either.
+#: First bytes of binary files, and what to do with them; any other file with a zero byte is binary, too.
 _BINARY = {
     b"PK\x03\x04": f"is a workbook or a document of an office program, or a .zip; {_TEXT}",
     b"\xd0\xcf\x11\xe0": f"is a workbook or a document of an office program; {_TEXT}",
@@ -42,7 +42,7 @@ _BINARY = {
     b"ARROW1": "is an Arrow or Feather file; save it as Parquet: pandas.read_feather(FILE).to_parquet(NEW)",
     b"SQLite": "is a database of SQLite; save one of its tables as .csv",
 }
-_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which `read_lines` tells of
+_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which `read_lines` reports
 
 
 def of_file(path: Path, told: Told) -> Detected:
@@ -78,7 +78,7 @@ def _require_text(path: Path) -> None:
         if start.startswith(first):
             raise CallError(f"{path}: {told}")
     if b"\0" in start and not start.startswith(_MARKS):
-        raise CallError(f"{path}: is neither text nor a format that regard reads; {_TEXT}")
+        raise CallError(f"{path}: is not text or any format that regard reads; {_TEXT}")
 
 
 def first_lines(path: Path, most: int = MOST) -> list[str]:
@@ -93,7 +93,7 @@ def _line_count(path: Path) -> int:
 
 
 def holds_rows(path: Path) -> bool:
-    """Whether a text file holds a table, or words with a tag a line, and not plain text."""
+    """Return whether a text file holds a table or words with tags, not plain text."""
     return is_conll(path) or is_tab_table(path) or is_number_table(path)
 
 
@@ -151,7 +151,7 @@ def _conll(path: Path, told: Told) -> Detected:
     files = files_of(path)
     some, count = sampled(one for file in files for one in read_conll(file, columns) if isinstance(one, Pair))
     if not some:
-        raise CallError(f"{path}: there is no line with a word and a tag")
+        raise CallError(f"{path}: no line has a word and a tag")
     inputs, targets = [one.source for one in some], [one.target for one in some]
     data = {"train": str(path), "format": "conll"}
     belief = str(find_layout(files[0], columns))
@@ -168,19 +168,19 @@ def of_texts(files: Sequence[Path], where: str, size: int) -> Detected:
     filled = [line for line in lines if line.strip()]
     if not filled:
         bad = next((line for file in files for line in islice(read_lines(file), MOST) if line.problem), None)
-        advice = "; convert it to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or whatever it is written in)"
+        advice = "; convert it to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or from its actual encoding)"
         why = f": line {bad.number}: {bad.problem}{advice if bad.kind == 'encoding' else ''}" if bad else ""
-        raise CallError(f"{where}: {f'there is no text in it that can be read{why}' if size else 'is empty'}")
+        raise CallError(f"{where}: {f'contains no readable text{why}' if size else 'is empty'}")
     named = f"{len(files):,} text file{'s' if len(files) != 1 else ''}, {size / 1e6:.3g} MB, to be continued"
     ended = sum(line.rstrip()[-1:] in ".!?…。！？\"'”’)" for line in filled) / len(filled)
     alone = len(filled) == len(lines) and ended > 0.8  # every line is whole, and none is blank
     data = {"train": where, "documents": "line" if alone and len(files) == 1 else "file"}
-    beliefs = [named, *(["every line is a sentence of its own"] if data["documents"] == "line" else [])]
+    beliefs = [named, *(["every line is one sentence"] if data["documents"] == "line" else [])]
     return Detected(("nothing", "text"), data, size, filled, [], beliefs, [(line, "") for line in filled[:3]])
 
 
 def of_arrays(path: Path) -> Detected:
-    """Pictures with labels; a folder of them, or a file."""
+    """Detect pictures with labels in a file or a folder of arrays."""
     arrays = load_arrays(path)
     images, labels, names = of_role(arrays, "train", str(path))
     if names is not None and not all(0 <= int(label) < len(names) for label in labels):

@@ -1,5 +1,4 @@
-"""A table as it stands in its file, whatever it is called and however it is written: its columns, some rows, and how
-many rows there are."""
+"""Read a table in any format and under any name: its columns, some rows, and the number of rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,16 +23,17 @@ from regard.files.shards import files_of
 from regard.inputs.series.archive import archive_rows, is_archive, load_series_array
 from regard.inputs.series.notation import has_decimal_commas, has_thousands, with_points, without_signs
 
-MOST = 2000  # rows that are looked at
-MANY = 200_000  # rows of which a few columns are compared
+MOST = 2000  # rows that are examined
+MANY = 200_000  # rows in which a few columns are compared
 
 
 @dataclass(frozen=True)
 class Table:
-    """`header`: whether the first line only names the columns. `delimiter`: None where a format has none.
+    """A table. `header`: whether the first line only names the columns. `delimiter`: None where a format has none.
 
-    `rows` are the first ones, which follow each other; `spread` are chosen from the whole file; `read` goes
-    through all. Of a short file, `rows` and `spread` are all rows."""
+    `rows` are the first, consecutive ones; `spread` are sampled from the whole file; `read` iterates over all. Of a
+    short file, `rows` and `spread` are all rows.
+    """
 
     path: Path
     columns: list[Column]
@@ -43,36 +43,38 @@ class Table:
     header: bool
     delimiter: str | None
     read: Callable[[], Iterator[list[str]]]
-    problems: Sequence[str] = ()  # of lines that cannot be read
+    problems: Sequence[str] = ()  # of unreadable lines
     lists: Mapping[str | int, Callable[[], Iterator[list[str]]]] = field(default_factory=dict)  # of columns of lists
 
     def cells(self, column: Column) -> list[str]:
-        """Of rows from the whole file."""
+        """Return the cells of the sampled rows."""
         at = self.columns.index(column)
         return [row[at] for row in self.spread]
 
     def all_cells(self, *columns: Column, most: int | None = None) -> Iterator[tuple[str, ...]]:
-        """Of every row of the file, or of so many that follow each other from the first one."""
+        """Yield the cells of every row of the file, or of the first `most` rows."""
         places = [self.columns.index(column) for column in columns]
         rows = self.rows if self.count == len(self.rows) or (most or MANY) <= MOST else self.read()
         return (tuple(row[at] for at in places) for row in islice(rows, most))
 
     def labels(self, column: Column) -> Iterator[list[str]]:
-        """The labels of every row of the file, none or several, from a column of lists or with a separator."""
+        """Yield the labels of every row of the file, from a column of lists or with a separator."""
         if column.key in self.lists:
             return self.lists[column.key]()
         cells = (split_labels(cell, column.separator) for (cell,) in self.all_cells(column))
         return ([part for one in some if (part := one.strip()) and part not in MISSING] for some in cells)
 
     def counts(self, column: Column) -> Counter[str]:
-        """How often each text stands in a column, of the whole file."""
+        """Count each text of a column in the whole file."""
         return Counter(cell.strip() for (cell,) in self.all_cells(column))
 
 
 def read_table(path: Path, *, listing: bool = False) -> Table | None:
-    """The table in a file; None if it holds none. `listing`: it lies beside files, so commas may be those of a list.
+    """Read the table in a file; None if it holds none. `listing`: it may be a list of files, so commas may be
+    delimiters.
 
-    A large file is read through once, however often it is asked for."""
+    A large file is read through only once.
+    """
     return _read_table(path, listing, tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files_of(path)))
 
 
@@ -132,8 +134,8 @@ def _archive_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def sampled(rows: Iterable[Any]) -> tuple[list[Any], int]:
-    """At most twice `MOST` rows in their order, chosen at random (always the same ones), and how many rows there are.
-    Rows at equal distances could be of one class alone, where classes alternate."""
+    """Return at most twice `MOST` rows in their order, sampled with a fixed seed, and the number of all rows. Rows at
+    equal distances could be of one class alone, where classes alternate."""
     some, chance, count, most = list[tuple[int, Any]](), Random(0).random, 0, 2 * MOST
     for count, row in enumerate(rows, 1):
         if count <= most:
@@ -144,7 +146,7 @@ def sampled(rows: Iterable[Any]) -> tuple[list[Any], int]:
 
 
 def _ways(rows: Sequence[Sequence[str]]) -> dict[str, bool]:
-    """How numbers are written in these rows."""
+    """Return how numbers are written in these rows."""
     plain = [without_signs(row) for row in rows]
     return {"commas": has_decimal_commas(plain), "thousands": has_thousands(cell for row in plain for cell in row)}
 
@@ -154,8 +156,8 @@ def _in_plain(rows: Sequence[Sequence[str]], ways: dict[str, bool]) -> list[list
 
 
 def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
-    """Tabs are no part of sentences, so they count in any file, as does what separates numbers; commas and the like
-    only where the ending says that there is a table, perhaps of one column."""
+    """Return the delimiter. Tabs do not occur in sentences, so they count in any file, as do separators of numbers.
+    Commas and similar marks count only if the ending indicates a table, perhaps of one column."""
     table = suffix in (".csv", ".tsv", ".tab")
     found = number_delimiter(lines[:SNIFFED]) or find_delimiter(lines, DELIMITERS if table else "\t", agree=0.9)
     return found or (("," if suffix == ".csv" else "\t") if table and lines else None)
@@ -194,7 +196,7 @@ def _records(path: Path, records: Callable[[], Iterator[dict[str, Any]]]) -> Tab
 
 
 def _with_many_classes(table: Table) -> Table:
-    """The same; a column that is called a label is one, however many classes it has, if they occur twice on average."""
+    """Mark a column that is called a label as one, however many classes it has, if they occur twice on average."""
     names = {column.name for column in table.columns}
     columns = [*table.columns]
     for at, column in enumerate(table.columns):
@@ -209,12 +211,12 @@ def _with_many_classes(table: Table) -> Table:
 
 
 def _number_rows(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first column of rows that follow each other counts them."""
+    """Return whether the first column counts consecutive rows."""
     return counts_rows([row[0].strip() for row in rows if row[0].strip()])
 
 
 def _cell(value: Any) -> str:
-    """A list, such as words and their tags, as text."""
+    """Return a cell as text; a list, such as words and their tags, is joined."""
     if isinstance(value, list):
         return " ".join(map(str, value))
     return "" if value is None else str(value)

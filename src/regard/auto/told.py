@@ -1,4 +1,4 @@
-"""What the user said of data before it was looked at: columns (data.*), and the job that it is for."""
+"""What the user specified about data: columns (data.*) and the job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,31 +13,32 @@ _ROLES: dict[str, Kind] = {
     "first": "text", "second": "text", "label": "label",
     "image": "picture", "path": "recording", "time": "time", "id": "id",
 }  # fmt: skip
-_SIDES = {"source", "target"}  # of which the other one is still sought, if only one was named
+_SIDES = {"source", "target"}  # if only one is named, the other is still searched
 
 
 @dataclass(frozen=True)
 class Told:
-    """`data`: settings of that section. `said`: what may come out, where a job was named; empty if none was."""
+    """What the user specified. `data`: settings of that section. `said`: possible outputs of a requested job; empty
+    without one."""
 
     data: Mapping[str, Any] = field(default_factory=dict)
     said: frozenset[str] = frozenset()
 
     @property
     def may_be_plain(self) -> bool:
-        """Whether nothing was said that texts to be continued do not have: columns, labels."""
+        """Return whether the user specified nothing that excludes texts to be continued: no columns, no labels."""
         return self.said <= {"text"} and not any(role in self.data for role in _ROLES)
 
     def is_column(self, role: str, column: Column) -> bool:
         return role in self.data and str(self.data[role]) == str(column.key)
 
     def read(self, table: Table) -> Table:
-        """The same table, whose columns hold what was said of them. Of each kind that was named, others are unused."""
+        """Return the table with the specified columns. Other columns of a specified kind are unused."""
         roles = [role for role in _ROLES if any(self.is_column(role, column) for column in table.columns)]
         whole = [role for role in roles if role not in _SIDES or set(roles) >= _SIDES]
         taken: set[Kind] = {_ROLES[role] for role in whole}
         if "label" in taken and any(column.kind in ("text", "picture", "recording") for column in table.columns):
-            taken.add("number")  # which might be classes, too
+            taken.add("number")  # of a kind that could also be classes
         return replace(table, columns=self._for_job([self._column(column, roles, taken) for column in table.columns]))
 
     def _column(self, column: Column, roles: list[str], taken: set[Kind]) -> Column:
@@ -49,7 +50,7 @@ class Told:
         return column._replace(kind="unused") if column.kind in taken else column
 
     def _for_job(self, columns: list[Column]) -> list[Column]:
-        """Texts that repeat are texts, if texts are to be written, and classes, if there are no others."""
+        """Treat repeated texts as texts if the job generates texts, and as classes if there are no others."""
         kinds = [column.kind for column in columns]
         listed = "picture" in kinds or "recording" in kinds
         if self.said == {"text"} and (listed or kinds.count("text") < 2):

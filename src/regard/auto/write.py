@@ -1,4 +1,4 @@
-"""The recipe of a user's own, as a file: every value that was decided, with the reason beside it."""
+"""The user's recipe as a file: every decided value with its reason beside it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from regard.files import atomic
 if TYPE_CHECKING:
     from regard.auto.plan import Planned
 
-_WIDTH = 46  # where reasons begin
+_WIDTH = 46  # column where reasons begin
 
 
 RECIPE = "recipe.yaml"

@@ -28,7 +28,7 @@ FEWEST_ROWS = 20  # below this, nothing is concluded from how often a target occ
 FEW_TARGETS = 0.05  # of the rows: if there are no more different targets, they are labels
 
 _ADVICE = {
-    "encoding": "convert the file to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or whatever it is written in)",
+    "encoding": "convert the file to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or from its actual encoding)",
     "unreadable": "look at these; they are skipped",
     "columns": "look for missing or extra separators, or say which columns are meant; these are skipped",
     "unequal": "find the missing or extra one; these are skipped",
