@@ -224,8 +224,8 @@ def test_check_names_file_and_place(tmp_path):
     report = prepared.job.output.check(prepared.splits)
     found = {finding.what: finding for finding in report.findings if finding.split == "train"}
     for said, lines in (
-        ("does not stand in the document", [4]), ("the answer is empty", [5]), ("not where the file says", [2]),
-        ("stands in the document several times", [3]), ("inside a token", [6]), ("longer than data.max_question", [6]),
+        ("does not occur in the document", [4]), ("the answer is empty", [5]), ("at another place than", [2]),
+        ("occurs several times in the document", [3]), ("inside a token", [6]), ("longer than data.max_question", [6]),
         ("read in several windows", [1, 2, 3, 6]),
     ):  # fmt: skip
         (finding,) = [finding for what, finding in found.items() if said in what]

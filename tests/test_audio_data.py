@@ -153,7 +153,7 @@ def test_a_folder_without_texts_and_places_that_are_not_there(tmp_path):
     soundfile.write(tmp_path / "x.wav", np.ones(50), 8000)
     (bad,) = read(settings(tmp_path, valid=str(tmp_path)))
     assert isinstance(bad, Bad)
-    assert "no text beside it" in bad.reason
+    assert "it has no text: add a .txt file" in bad.reason
     with pytest.raises(CallError, match="no such file or folder"):
         read(settings(tmp_path / "nowhere", valid=str(tmp_path)))
     with pytest.raises(CallError, match="is one recording"):

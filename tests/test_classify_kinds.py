@@ -201,7 +201,7 @@ def test_long_recordings_are_heard_in_windows_and_part_of_every_score(tmp_path):
     run = regard.train(file, output=tmp_path / "run")
     scores = run.evaluate()
     assert (scores.values["examples"], scores.values["accuracy"]) == (COUNT + 2, 100)
-    assert scores.notes["longer inputs"].startswith("2 of 18 are longer than 0.5 seconds: they are heard in windows")
+    assert scores.notes["longer inputs"].startswith("2 of 18 are longer than 0.5 seconds: they are read in windows")
     assert run.predict(tmp_path / "sounds" / "high" / "long.wav").text == "high"
     job = run.job
     job.prepare(tmp_path / "run" / "cache")

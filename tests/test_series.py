@@ -104,7 +104,7 @@ def test_times_are_read_as_people_write_them():
     assert labels(np.array([0.0, 5401.0]), True)[1] == "1970-01-01 01:30:01"
     signed = without_signs(["$1,234.50", "5%", "- 3 €", "1,5", "a 5%"])
     assert with_points(signed, thousands=has_thousands(signed)) == ["1234.50", "5", "-3", "1,5", "a 5%"]
-    with pytest.raises(ValueError, match=r"'Tuesday' is neither an ISO date nor a number; say data\.time_format"):
+    with pytest.raises(ValueError, match=r"'Tuesday' is not an ISO date and not a number; set data\.time_format"):
         as_number("Tuesday", None)
 
 
@@ -225,7 +225,7 @@ def test_fitted_comes_back_as_it_went(tmp_path):
     assert (again.roles, again.step, again.dates) == (fitted.roles, fitted.step, fitted.dates)
     np.testing.assert_array_equal(again.scaler.deviation, fitted.scaler.deviation)
     (tmp_path / "series.json").write_text("{}")
-    with pytest.raises(RegardError, match="lost its scales"):
+    with pytest.raises(RegardError, match="the scales of the run cannot be read"):
         Fitted.load(tmp_path)
 
 
@@ -248,7 +248,7 @@ def test_parquet_and_packed_csv_give_the_same(tmp_path):
 GOOD = [f"{day},{n},{n % 5}" for n, day in enumerate(days(40))]
 BAD = {
     "a string among numbers": (
-        {7: "2024-01-08,seven,2"}, "a: 'seven' is no number", [9], "they count as missing"),
+        {7: "2024-01-08,seven,2"}, "a: 'seven' is not a number", [9], "they count as missing"),
     "an infinity": ({7: "2024-01-08,inf,2"}, "infinity is no value", [9], "they count as missing"),
     "an empty cell": ({5: "2024-01-06,,0", 9: "2024-01-10,9,NaN"}, "2 lines with an empty cell", [7, 11], "filled"),
     "a missing day": ({5: None}, "1 missing step of 1 day in 1 gaps", [7], "filled"),

@@ -422,7 +422,7 @@ def test_mistakes_in_a_recipe_are_told():
             "tones", ["data.sound.hop=0.5", "data.name_text=x(", "data.tokenizer.joint=true", "model.tied=all"]
         )
     message = str(error.value)
-    for part in ("would not be heard", "no regular expression", "has one text only", "one vocabulary of both texts"):
+    for part in ("would be lost", "no regular expression", "has one text only", "one vocabulary of both texts"):
         assert part in message
 
 

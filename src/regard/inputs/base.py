@@ -1,10 +1,11 @@
-"""What comes in. Each kind is a folder beside this file, and an `Input` in it; it knows no output and no other input.
+"""Inputs. Each kind is a folder next to this file with a subclass of `Input`. An input depends on no output and on no
+other input.
 
     the user's files → examples on disk → what an encoder reads → (the encoder) → Memory
-    one's own input  → an item          → what an encoder reads → (the encoder) → Memory
+    one input        → an item          → what an encoder reads → (the encoder) → Memory
 
-An *item* is one input in the form that a model of this kind is given it (token ids, pixels, features of sound): what
-`read` makes, and nobody else looks into.
+An *item* is one input in the form that a model of this kind reads (token ids, pixels, sound features). `read` makes
+it; other code treats it as opaque.
 """
 
 from abc import ABC, abstractmethod
@@ -32,19 +33,21 @@ from regard.look.axis import Axis
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
-POINTS = 16  # of the course of a sequence that baselines read
+POINTS = 16  # points of a sequence that baselines read
 
 
 class Input(ABC):
-    """`data` and `model` are the sections of a recipe. `prepare` (training) or `restore` (prediction) comes first."""
+    """Input of one kind. `data` and `model` are sections of a recipe. Call `prepare` (training) or `restore`
+    (prediction) first.
+    """
 
     kind: ClassVar[str]  # text, image, sound, table
-    ahead: ClassVar[bool] = False  # whether making a batch is worth a thread of its own
-    array_dims: ClassVar[int] = 0  # most dimensions of an array, or a tensor, that is one input
-    takes_files: ClassVar[bool] = False  # whether a word on a command line names a file, or a folder of them
+    ahead: ClassVar[bool] = False  # whether batches are made in a separate thread
+    array_dims: ClassVar[int] = 0  # largest number of dimensions of an array or tensor that is one input
+    takes_files: ClassVar[bool] = False  # whether a word on the command line names a file or a folder of files
 
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = lambda recipe: recipe.model) -> None:
-        """`section`: the part of a recipe that has the settings of the encoder."""
+        """Create the input; `section` is the part of the recipe with the encoder settings."""
         self.recipe, self._section = recipe, section
 
     @property
@@ -53,70 +56,71 @@ class Input(ABC):
 
     @property
     def settings(self) -> Any:
-        """Of the encoder, as the recipe has them."""
+        """Encoder settings of the recipe."""
         return self._section(self.recipe)
 
     def with_recipe(self, recipe: Recipe) -> Any:
-        """The same with what was prepared or restored, under a changed recipe."""
+        """Return a copy with a changed recipe and the same prepared or restored state."""
         changed = copy(self)
         changed.recipe = recipe
         return changed
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kind of each thing that one input is made of: for each, the service offers a field or an upload."""
+        """Kind of each part of one input; the service offers a field or an upload for each."""
         return (self.kind,)
 
     # ------------------------------------------------------------------------------------------------------- the files
     @abstractmethod
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Any]:
-        """The user's files, in a form that training reads quickly: train and valid, and with `strict=False` test, too.
+        """Convert the user's files to a form that training reads quickly: train and valid, and test if `strict=False`.
 
-        What is made of pairs of an input and an output are `Examples`.
+        Pairs of an input and an output become `Examples`.
 
-        `strict` refuses data with more bad lines than `data.max_bad`; without it they are counted, for `check`.
+        `strict` refuses data with more bad lines than `data.max_bad`; otherwise they are counted, for `check`.
         """
 
     def decided(self) -> list[Decision]:
-        """What a few examples decide of the data section, where a recipe leaves it to them (auto)."""
+        """Choose data settings that the recipe leaves open, from a few examples (auto)."""
         return []
 
     def decided_by(self, some: Iterable[Any]) -> list[Decision]:
-        """The same, by a few values of a column beside another input's."""
+        """Choose data settings from a few values of a column of a two-input job."""
         return []
 
     def target_texts(self) -> list[str]:
-        """Of some examples, what is to be said of them."""
+        """Return the targets of some examples."""
         return []
 
     def listed(self, name: str, examples: Sequence[Example], vocabulary: Vocabulary) -> ListedExamples:
-        """Examples of `prepare` that stay in memory: `name` is where they are from, every text is a target."""
+        """Return examples of `prepare` that stay in memory. `name` is their origin; every target is a text."""
         values = {str(number): example.input for number, example in enumerate(examples)}
         column = ReadColumn(values, self.read, self.length, self.collate)
         return ListedExamples(name, column, examples, vocabulary)
 
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
-        """What is wrong with data that was prepared with `strict=False`: by default, figures and no finding."""
+        """Return problems of data prepared with `strict=False`; by default figures without findings."""
         return figures_of(splits, vocabulary.size)
 
     @abstractmethod
     def test(self) -> tuple[Any, str]:
-        """All test examples (a list of `Example`, where there are such), and a note on what could not be used. It is
-        asked where there is `has_test_data`."""
+        """Return all test examples (a list of `Example`, if the input has any) and a note on unusable ones. Requires
+        `has_test_data`.
+        """
 
     @property
     def has_test_data(self) -> bool:
-        """Whether `test` has something to read; nothing is read to tell."""
+        """Whether `test` has data; reads nothing."""
         return "test" in places(self.data) or self.data.test_share > 0
 
     @property
     def has_test_part(self) -> bool:
-        """Whether there is test data apart from the validation data."""
+        """Whether there is test data separate from the validation data."""
         return self.has_test_data
 
     @property
     def test_name(self) -> str:
-        """Which data `test` gives."""
+        """Description of the data that `test` gives."""
         data = self.data
         if "test" in places(data):
             return f"test data, {places(data)['test']}"
@@ -127,47 +131,51 @@ class Input(ABC):
         return CallError("the recipe has no test data: give data.test=FILE, or train with data.test_share=0.1")
 
     def save(self, folder: Path) -> None:  # noqa: B027 (many have nothing to save)
-        """What `read` needs beside the recipe."""
+        """Save what `read` needs in addition to the recipe."""
 
     def restore(self, folder: Path) -> None:  # noqa: B027
-        """The inverse of `save`."""
+        """Restore what `save` wrote."""
 
     # ---------------------------------------------------------------------------------- beside another: inputs/joint.py
     def in_list(self, file: Path, cells: Sequence[str]) -> list[Any]:
-        """What the cells of a list stand for, as a person would give it: by default, what is written there."""
+        """Convert the cells of a list to inputs as a user would give them; by default the cells themselves."""
         return list(cells)
 
     def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> Column:
-        """One column of a list, its values by their names. That of the training data comes first, and teaches what
-        `read` has to know."""
+        """Read one column of a list; returns its values by name. The training column comes first and fits what `read`
+        needs.
+        """
         return ReadColumn(values, self.read, self.length, self.collate)
 
     # ---------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[Any]:
-        """What words on a command line, or lines of a file, stand for: texts, or pictures and recordings by path."""
+        """Convert words of a command line, or lines of a file, to inputs: texts, or media paths."""
         return list(words)
 
     def word(self, one: Any) -> str:
-        """An input of the examples as `parse` takes it, where it can be said in a word."""
+        """Return an input of the examples as a word that `parse` accepts, if there is one."""
         return self.name(one)
 
     def subject(self, file: str) -> Any:
-        """What words can be about (`about`): what is in this file, or on standard input, which `-` stands for."""
+        """Load the contexts that words of a command line refer to (`about`), from this file or from standard input
+        (`-`).
+        """
         raise CallError("--about is for questions, and this model takes none")
 
     def about(self, words: Sequence[str], subject: Any) -> list[Any]:
-        """Inputs: each of the words with one thing that they are about."""
+        """Combine each word with a context to an input."""
         return [(subject, word) for word in words]
 
     def is_one(self, given: Any) -> bool:
-        """Whether what somebody gives in Python is one input, and not several: a list, or what else can be gone
-        through. A text and a table are one, and so is an array of up to `array_dims` dimensions."""
+        """Whether a Python value is one input rather than several (a list or another iterable). A text and a table are
+        one input, and so is an array of up to `array_dims` dimensions.
+        """
         if isinstance(given, str | bytes | Mapping | Path) or hasattr(given, "_fields"):  # a named tuple
             return True
         return not isinstance(given, Iterable) or 0 < getattr(given, "ndim", 0) <= self.array_dims
 
     def readable(self, inputs: Sequence[Any]) -> tuple[list[Any], list[str]]:
-        """Those of the inputs that can be read, and a sentence on each of the others."""
+        """Return the readable inputs, and a message for each of the others."""
         good, problems = [], []
         for one in inputs:
             try:
@@ -180,101 +188,106 @@ class Input(ABC):
 
     @abstractmethod
     def read(self, one: Any) -> Any:
-        """The item of one input."""
+        """Return the item of one input."""
 
     def windows(self, one: Any) -> Iterable[Any]:
-        """The items of an input of any length: one, or several if it is longer than the model reads at once."""
+        """Return the items of an input of any length: several if it is longer than the model reads at once."""
         yield self.read(one)
 
     def is_overlong(self, one: Any) -> bool:
-        """Whether an input is longer than `limit`: it is read in windows, or cut, and scores say how many are."""
+        """Whether an input is longer than `limit`. Longer inputs are read in windows or cut; scores report how many."""
         return False
 
     @property
     def limit(self) -> str:
-        """What inputs may be longer than, and what is done to them then: "data.max_length=80 tokens: they are cut"."""
+        """Describe the length limit and what happens to longer inputs: "data.max_length=80 tokens: they are cut"."""
         return ""
 
     def name(self, one: Any) -> str:
-        """What a prediction says that it is about."""
+        """Return the name of the input in a prediction."""
         return str(one)
 
     def plain(self, one: Any) -> Sequence[str] | NDArray[Any]:
-        """What a simple baseline reads of an input: its texts, or as many numbers as of every other input."""
+        """Return what a simple baseline reads of an input: its texts, or a fixed number of numbers."""
         raise CallError("this input has no plain form")
 
     def heard(self, one: Any) -> bytes | None:
-        """A recording as WAV, to listen to; None of what is no sound."""
+        """Return a recording as WAV; None for inputs that are not sound."""
         return None
 
     @abstractmethod
     def length(self, item: Any) -> int:
-        """How many vectors it becomes: inputs of like length are put together. 0: there is nothing in it."""
+        """Number of vectors of the item; inputs of similar length form a batch. 0 if the item is empty."""
 
     @abstractmethod
     def collate(self, items: Sequence[Any]) -> Any:
-        """What an encoder reads of several items."""
+        """Combine items into a batch for the encoder."""
 
     # ------------------------------------------------------------------------------------------------------- the model
     @property
     def shared_vocabulary(self) -> Any:
-        """The tokenizer of the input, where targets are written by the same one."""
+        """Tokenizer of the input, if it also encodes the targets."""
         return None
 
     @abstractmethod
     def encoder(self, decoder: Any = None) -> nn.Module:
-        """Reads what `collate` makes into a `Memory`; has `memory_width` and `summary_width`.
+        """Build the encoder: a module that maps a batch of `collate` to a `Memory`, with `memory_width` and
+        `summary_width`.
 
-        `decoder`: the settings of what will attend to the memory, step by step, if anything does.
+        `decoder`: settings of the decoder that attends to the memory, if there is one.
         """
 
     def pooling(self, width: int) -> nn.Module:
-        """Makes one vector of the encoder's memory, whose vectors have this width: by default the encoder's summary."""
+        """Build the pooling, which makes one vector of a memory of this width; by default the encoder's summary."""
         return Pooling("summary")
 
     def noise(self) -> nn.Module | None:
-        """What training does to what `collate` makes, before the encoder reads it."""
+        """Return the module that augments a batch of `collate` in training, before the encoder reads it."""
         return None
 
     @property
     def frozen(self) -> bool:
-        """Whether the encoder stays as it is, and only what stands above it learns."""
+        """Whether the encoder is frozen and only the layers above it are trained."""
         return False
 
     # --------------------------------------------------------------------------------------------------------- looking
     def inside(self, item: Any) -> Any:
-        """The item as the encoder's own attention sees it, where that is over something else than its memory: with
-        the class token of a Vision Transformer, with the positions of an early stage of a CNN."""
+        """Return the item on the axis of the encoder's self-attention if that differs from the memory's: with the
+        class token of a Vision Transformer, or with the positions of an early stage of a CNN.
+        """
         return item
 
     def afresh(self, item: Any) -> Any:
-        """The item as it came in, without what was computed of it before: all that looks into a model begins there."""
+        """Return the item as it was read, without precomputed features. Explanations that look into the encoder start
+        from it.
+        """
         return item
 
     @abstractmethod
     def axis(self, item: Any) -> Axis:
-        """The vectors of the memory as a picture names them: words, regions, seconds, days."""
+        """Return the axis of the memory's vectors: words, regions, seconds, days."""
 
     def parts(self, item: Any) -> list[int]:
-        """The places on the axis of what can be left out: by default all that is not special."""
+        """Return the positions on the axis that can be masked; by default all that are not special."""
         return self.axis(item).real()
 
     @abstractmethod
     def without(self, item: Any, parts: Collection[int]) -> Any:
-        """The item without some of its parts, numbered from 0 in the order of `parts`."""
+        """Return the item with some of its parts masked; parts are numbered from 0 in the order of `parts`."""
 
     def vectors(self, encoder: nn.Module) -> nn.Module | None:
-        """The module whose output are the vectors that the encoder is given, for gradients by them; None: there is
-        no such module."""
+        """Return the module whose outputs are the input vectors of the encoder, for gradients;
+        None if there is none.
+        """
         return None
 
     def gather(self, item: Any, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
-        """What `vectors` gave, times its gradient, summed over each part: by default, a part is one vector."""
+        """Sum the vectors of `vectors` times their gradients over each part; by default, a part is one vector."""
         return products[0].sum(-1)[:, self.parts(item)]
 
 
 def summary_of(steps: Float[np.ndarray, "S C"]) -> Float[np.ndarray, " D"]:
-    """Of every column: the means of equal stretches, its mean, deviation, least and greatest value."""
+    """Return, for every column, the means of equal stretches, its mean, deviation, minimum and maximum."""
     if not len(steps):
         return np.zeros((POINTS + 4) * steps.shape[1])
     ends = np.linspace(0, len(steps), POINTS + 1)

@@ -1,7 +1,7 @@
-"""Columns of the data: what comes in, each once, in the form that batches are made from; and rows of them as examples.
+"""Columns of the data: the distinct inputs, in the form that batches are made from, and rows of them as examples.
 
-Pictures and recordings of a split are a column. An input that stands beside another one (`inputs/joint.py`) is given
-the values of a column of a list, and not files of its own.
+Pictures and recordings of a split are a column. An input that is used with another one (`inputs/joint.py`) reads a
+column of a list, not files.
 """
 
 from abc import ABC, abstractmethod
@@ -23,31 +23,33 @@ from regard.errors import CallError
 
 
 class Column(ABC):
-    numbers: Mapping[str, int]  # of the values that can be used, by their names
+    numbers: Mapping[str, int]  # of the usable values, by their names
 
     @abstractmethod
     def why(self, name: str) -> str:
-        """Why a value has no number."""
+        """Return the reason why a value was rejected."""
 
     @abstractmethod
     def length(self, number: int) -> int:
-        """How many vectors it becomes."""
+        """Return the number of vectors of a value."""
 
     @abstractmethod
     def source(self, numbers: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Any:
-        """What an encoder reads of these. `rows` say apart what is changed differently in an epoch of training."""
+        """Combine values to a batch for the encoder. Different `rows` of one value are augmented differently in an
+        epoch.
+        """
 
     @abstractmethod
     def one(self, number: int) -> Any:
-        """The value, as `Input.read` takes it."""
+        """Return the value as `Input.read` takes it."""
 
     @abstractmethod
     def hash(self, number: int) -> int:
-        """64 bits that tell contents apart, for data that changed and for what stands in two splits."""
+        """Return a 64-bit content hash, to detect changed data and values that occur in two splits."""
 
 
 class ReadColumn(Column):
-    """All items are in memory: of texts, that is little."""
+    """Column with all items in memory; texts need little."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class ReadColumn(Column):
         length: Callable[[Any], int],
         collate: Callable[[Sequence[Any]], Any],
     ) -> None:
-        """`values` by name; `read`, `length` and `collate` are the input's."""
+        """Create a column from `values` by name; `read`, `length` and `collate` are methods of the input."""
         self._values, self._length, self._collate = values, length, collate
         self._items, self._bad = dict[str, Any](), dict[str, str]()
         for name, value in values.items():
@@ -84,8 +86,7 @@ class ReadColumn(Column):
 
 
 class Said(NamedTuple):
-    """One thing that is said of an input, whose parts have these numbers in their columns; `gold`: what else a corpus
-    knows."""
+    """Row of a target and the numbers of its inputs in their columns. `gold`: annotations of a corpus."""
 
     numbers: tuple[int, ...]
     text: str
@@ -94,7 +95,7 @@ class Said(NamedTuple):
 
 
 class ColumnExamples(Examples):
-    """Each thing that is said of an input is a row of its own."""
+    """Examples with a row for each target of an input."""
 
     def __init__(
         self,
@@ -107,14 +108,15 @@ class ColumnExamples(Examples):
         *,
         scored: bool = False,
     ) -> None:
-        """
-        vocabulary   of the targets; None for what is only measured on
-        limits       most vectors of each column, and tokens of a target with its end: what is longer is left out
+        """Create examples.
+
+        vocabulary   of the targets; None for scored data only
+        limits       most vectors of each column, and tokens of a target with its end token; longer rows are left out
         scored       nothing is left out: longer targets are cut
         """
         self.name, self.counts, self._counts = name, counts.read, counts
         self.columns, self.said, self._vocabulary = columns, said, vocabulary
-        #: The ids of all targets, also of those that are left out.
+        #: The ids of all targets, including those that are left out.
         self.ids = [] if vocabulary is None else target_ids(vocabulary, [one.text for one in said])
         self.sizes = np.array([[*self._measured(one), len(ids)] for one, ids in zip(said, self.ids, strict=False)])
         self.sizes = self.sizes.reshape(len(self.ids), len(columns) + 1)
@@ -145,7 +147,7 @@ class ColumnExamples(Examples):
         return ids if len(ids) <= self._most else np.append(ids[: int(self._most) - 1], ids[-1])
 
     def sides(self) -> tuple[SideCounts, SideCounts]:
-        """How long inputs, each once, and targets are, also those that are left out."""
+        """Return the lengths of the distinct inputs and of the targets, including those that are left out."""
         source, target = SideCounts(), SideCounts()
         for same in self._together:
             source.add(sum(self._measured(same[0])))
@@ -154,7 +156,7 @@ class ColumnExamples(Examples):
         return source, target
 
     def beyond_limits(self) -> list[Said]:
-        """What is longer than the limits."""
+        """Return the rows that are longer than the limits."""
         return [self.said[row] for row in self._long]
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
@@ -162,14 +164,14 @@ class ColumnExamples(Examples):
 
     @cached_property
     def _together(self) -> list[list[Said]]:
-        """All that is said of each input."""
+        """Return all targets of each input."""
         found: dict[tuple[int, ...], list[Said]] = {}
         for one in self.said:
             found.setdefault(one.numbers, []).append(one)
         return list(found.values())
 
     def examples(self, most: int) -> list[Example]:
-        """Evenly spread, as neighbors are often alike."""
+        """Return evenly spaced rows, as neighbors are often similar."""
         found = evenly(self._together, most)
         parts = {part for same in found for part in enumerate(same[0].numbers)}
         values = {(place, number): self.columns[place].one(number) for place, number in parts}
@@ -184,10 +186,10 @@ class ColumnExamples(Examples):
 
 
 class ListedExamples(ColumnExamples):
-    """Inputs in memory, and what is said of each: nothing is written to a cache."""
+    """Inputs in memory with their targets; nothing is written to a cache."""
 
     def __init__(self, name: str, column: ReadColumn, examples: Sequence[Example], vocabulary: Vocabulary) -> None:
-        """`column` has the inputs of the examples, by their numbers."""
+        """Create examples; `column` has their inputs by number."""
         if bad := next((name for name in map(str, range(len(examples))) if name not in column.numbers), None):
             raise CallError(column.why(bad))
         said = [Said((n,), text, 0, one.gold) for n, one in enumerate(examples) for text in one.texts]

@@ -1,11 +1,10 @@
-"""Two inputs come in at once: a picture and a question, or whatever two the row of `jobs.py` names.
+"""Two inputs at once: a picture and a question, or the two that the row of `jobs.py` names.
 
     a list of three columns → first: encoder → vectors ┐
                               second: encoder → vectors ┴→ blocks over both → one Memory
 
-Each of the two is an `Input` of its own and knows nothing of the other. What one of them has to do for it is to read a
-column (`Input.column`); all else is what any input does. In a run they share one folder, so two that keep a file of the
-same name there (two texts) cannot stand beside each other.
+Each of the two is an independent `Input` and only has to implement `Input.column`. In a run they share one folder. Two
+inputs that keep a file of the same name there (two texts) cannot be combined.
 """
 
 from collections.abc import Collection, Sequence
@@ -60,6 +59,6 @@ class JointInput(JointData):
         )
 
     def vectors(self, encoder: nn.Module) -> nn.Module:
-        """Those of both, where they meet."""
+        """Return the parts of both inputs on the joint axis."""
         assert isinstance(encoder, JointEncoder)
         return encoder.vectors

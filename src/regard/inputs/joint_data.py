@@ -1,4 +1,4 @@
-"""Two inputs from a list, or from one's own hand: each of them reads its own column."""
+"""Two inputs from a list or from the user; each reads its own column."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -21,7 +21,7 @@ from regard.inputs.joint_reader import JointReader
 from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 
-FEW = 50  # rows that are looked at, to decide on sizes
+FEW = 50  # rows that are read to decide on sizes
 
 
 class JointData(JointReader, Input):
@@ -43,7 +43,7 @@ class JointData(JointReader, Input):
         return [*self.first.decided_by(firsts), *self.second.decided_by(row.second for row in rows)]
 
     def _firsts(self, source: Any, rows: Sequence[JointRow]) -> dict[str, Any]:
-        """The first column, each thing once; files are found beside the list."""
+        """Return the distinct values of the first column; files are found relative to the list."""
         firsts = {row.name: row.first for row in rows}
         if isinstance(source, JointSource) and source.paths():
             return dict(zip(firsts, self.first.in_list(source.path, list(firsts)), strict=True))
@@ -55,7 +55,7 @@ class JointData(JointReader, Input):
         train = splits["train"]
         vocabulary = steps.targets(targets, train.depends_on(), lambda: (row.target for row in train.good()))
         examples: dict[Role, Examples] = {}
-        for role, split in splits.items():  # those of the training data first: the two inputs learn from them
+        for role, split in splits.items():  # training data first: the inputs learn from it
             found = examples[role] = self._examples(steps, role, split, vocabulary)
             limit = f"data.max_length={self.data.max_length} tokens"
             steps.refuse_if_useless(found.counts, len(found), role, split, limit=limit)
@@ -64,7 +64,7 @@ class JointData(JointReader, Input):
     def _examples(
         self, steps: Steps, role: Role, split: Split[JointRow], vocabulary: Vocabulary | None
     ) -> JointExamples:
-        """The rows of a split, read by both inputs."""
+        """Return the rows of a split, read by both inputs."""
         items = list(split.read())
         rows = [item for item in items if not isinstance(item, Bad)]
         firsts = self._firsts(split.source, rows)
@@ -87,7 +87,7 @@ class JointData(JointReader, Input):
         return check.report({target: vocabulary.size})
 
     def test(self) -> tuple[list[Example], str]:
-        """Rows with the same input are one example with several right texts."""
+        """Return test examples; rows with the same input are one example with several correct texts."""
         split: Split[JointRow] = find_test(JointSource.by_role(self.data), self.data.test_share)
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
             steps = Steps.of(self.data, Path(folder), strict=False)
@@ -95,10 +95,10 @@ class JointData(JointReader, Input):
             examples.counts.refuse_if(f"data.test={split}", self.data.max_bad)
             found = examples.every()
         lost = examples.counts.bad
-        return found, f"{lost} lines of {split} that cannot be used: regard check names them" if lost else ""
+        return found, f"{lost} lines of {split} cannot be used: regard check lists them" if lost else ""
 
     def training_pairs(self) -> Iterator[tuple[str, str]]:
-        """The second input and the target of every training row, for what can be said without the first."""
+        """Return the second input and the target of every training row, for scores without the first input."""
         rows: Split[JointRow] = without_test(JointSource.by_role(self.data), self.data.test_share)
         return ((row.second, row.target) for row in rows.good())
 

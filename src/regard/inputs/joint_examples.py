@@ -1,9 +1,9 @@
-"""Rows of two inputs and of what comes out of them: where they are, and as examples.
+"""Rows of two inputs and a target: where they are, and as examples.
 
     data.train=questions.jsonl        .tsv, .csv, .jsonl, .parquet: an image, a question and an answer a line
     data.train=corpus:shapes-questions
 
-Nothing but the list is opened here: what a cell of the first column stands for (a file, most often), its input says.
+Only the list is opened here. The first input interprets the cells of the first column (most often file names).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,9 @@ from regard.inputs.column import Column, ColumnExamples, Said
 
 
 class JointRow(NamedTuple):
-    """`name` says which rows have the same first input. `first` is a cell of the list, or what a corpus has."""
+    """Row of two inputs. `name` is equal for rows with the same first input. `first` is a cell of the list or an item
+    of a corpus.
+    """
 
     name: str
     first: Any
@@ -38,7 +40,7 @@ class JointRow(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What is held out for validation is asked about inputs never seen."""
+        """Split off validation rows whose first inputs do not occur in training."""
         return self.name
 
 
@@ -80,8 +82,7 @@ class JointExamples(ColumnExamples):
         *,
         scored: bool = False,
     ) -> None:
-        """`sampled`: the share of the split that the items are, in the order of the file. `scored`: none is left out
-        for its length."""
+        """Create examples. `sampled`: share of the split in the items, in file order. `scored`: keep long items."""
         counts = Counts(sampled=sampled)
         rows = list(counts.read.only_pairs(_usable(item, columns) for item in items))
         said = [Said(_numbers(row, columns), row.target, row.line, row.gold) for row in rows]
@@ -92,8 +93,9 @@ class JointExamples(ColumnExamples):
             counts.note("overlong", one.line)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Rounded up: like questions are of like length, and so are their answers. A batch of one kind of question
-        would teach that kind only, and the next one another; shapes-ask learned hardly anything so."""
+        """Round lengths up. Questions of equal length are often of one kind, and so are their answers. Batches of one
+        kind of question would teach that kind only; without rounding, shapes-ask learned hardly anything.
+        """
         source, target = (-(-lengths // ROUNDED) * ROUNDED for lengths in super().lengths())
         return source, target
 
@@ -102,14 +104,14 @@ class JointExamples(ColumnExamples):
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
-        """Of the first input, by its content (the same picture may have two names), and of what is asked and said."""
+        """Hash of the first input's content (one picture may have two names), and of the second input and target."""
         firsts = {number: self.columns[0].hash(number) for number in {one.numbers[0] for one in self.said}}
         rows = zip(self.said, self._asked, strict=True)
         found = [(firsts[one.numbers[0]], text_hash(f"{asked}\t{one.text}")) for one, asked in rows]
         return np.array(found, np.uint64).reshape(-1, 2)
 
     def listing(self) -> Listing:
-        """What the data check looks at."""
+        """Return the data for the data check."""
         return Listing(self.name, self._counts, np.array([one.line for one in self.said], np.int64), self.hashes)
 
 

@@ -1,4 +1,4 @@
-"""Two inputs from one's own hand: each of them reads its own part. No torch."""
+"""Two inputs at once; each reads its own part. No torch."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ class JointItem(NamedTuple):
 
 
 class JointReader:
-    """What two inputs at once have in common, with torch and without."""
+    """Base class of two-input readers, with torch and without."""
 
     recipe: Any
     first: Any
@@ -60,7 +60,7 @@ class JointReader:
         return f"{self.first.name(first)}: {self.second.name(second)}"
 
     def length(self, item: JointItem) -> int:
-        """0 if there is nothing in one of the two."""
+        """Number of vectors; 0 if one of the two inputs is empty."""
         first, second = self.first.length(item.first), self.second.length(item.second)
         return first + second if first and second else 0
 

@@ -1,4 +1,4 @@
-"""The files of a folder or of a .tar by their names, and where the bytes of each are: nothing is unpacked."""
+"""Files of a folder or a .tar by name, and the location of their bytes. Nothing is unpacked."""
 
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 from regard.errors import CallError
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-TRANSCRIPTS = ".trans.txt"  # a name and its text a line
-LARGEST = 512 << 20  # bytes of a member of an archive, which is unpacked into memory
+TRANSCRIPTS = ".trans.txt"  # one name and its text per line
+LARGEST = 512 << 20  # largest member of an archive in bytes; it is unpacked into memory
 _LOCK = Lock()
 
 
 class Bytes(NamedTuple):
-    """Where the bytes of a picture or recording are: a whole file, or a part of an archive; `name`: the user's own."""
+    """Location of the bytes of a picture or recording: a whole file, or a part of an archive. `name` is the user's
+    name for it.
+    """
 
     path: str
     start: int = 0
@@ -24,11 +26,11 @@ class Bytes(NamedTuple):
     name: str = ""
 
     def read(self) -> bytes:
-        """An OSError says why not."""
+        """Read the bytes; raises OSError with the reason."""
         if self.size is not None and self.size > LARGEST:
             raise OSError(f"has {self.size:,} bytes, more than {LARGEST:,}: unpack the archive")
         if self.size is not None and not self.path.endswith(".tar"):
-            with _LOCK:  # a packed archive is read on from where the last member ended
+            with _LOCK:  # a packed archive is read forward from the last member
                 return _part(_unpacked(self.path, Path(self.path).stat().st_mtime_ns), self)
         with open(self.path, "rb") as file:
             return _part(file, self)
@@ -44,7 +46,7 @@ def is_tar(path: Path) -> bool:
 
 
 def members(path: Path) -> Mapping[str, Bytes]:
-    """All files below a folder or in a .tar, in the order of their names; hidden ones are left out."""
+    """Return all files below a folder or in a .tar, sorted by name, without hidden files."""
     if is_tar(path):
         found = _tar(str(path), path.stat().st_mtime_ns)
     else:
@@ -56,8 +58,9 @@ def members(path: Path) -> Mapping[str, Bytes]:
 
 
 def find_member(path: Path, name: str) -> Bytes | None:
-    """A file by its name or, in a .tar, by the last part of it, if no other file ends in the same. In a folder, a list
-    may leave out the ending (a of a.wav)."""
+    """Find a file by name or, in a .tar, by the last part of its name if that is unique. In a folder, the ending may
+    be missing (a for a.wav).
+    """
     if not is_tar(path):
         file = path / Path(name).expanduser()
         if "\0" in name or file.is_dir():
@@ -72,7 +75,7 @@ def find_member(path: Path, name: str) -> Bytes | None:
 
 
 def find_file(word: str, what: str) -> Bytes:
-    """What a word stands for: a file, or a member of a .tar (all.tar/a.jpg)."""
+    """Return the location of a file, or of a member of a .tar (all.tar/a.jpg)."""
     path = Path(word).expanduser()
     if path.is_file():
         return Bytes(str(path), name=word)
@@ -85,7 +88,7 @@ def find_file(word: str, what: str) -> Bytes:
 
 
 def files_named(words: Iterable[str], is_one: Callable[[str], bool], what: str) -> list[str]:
-    """Each word that names no folder and no .tar as it is, and in the place of the others all that they hold."""
+    """Replace folders and .tar files in a list of words by all files that they contain."""
     found: list[str] = []
     for word in filter(str.strip, words):
         path = Path(word).expanduser()
@@ -99,7 +102,7 @@ def files_named(words: Iterable[str], is_one: Callable[[str], bool], what: str) 
 
 
 class Beside:
-    """What is said of a file in texts beside it: x.txt of x.wav, or a line of any *.trans.txt that begins with x."""
+    """Return the texts for media files: x.txt for x.wav, or a line of any *.trans.txt that starts with x."""
 
     def __init__(self, files: Mapping[str, Bytes]) -> None:
         self._files = files
@@ -115,7 +118,7 @@ class Beside:
                     self._lines[str(PurePosixPath(name).parent / stem)] = text
 
     def text(self, name: str) -> str | None:
-        """A UnicodeDecodeError says that it is none."""
+        """Decode as UTF-8; raises UnicodeDecodeError."""
         place = self._files.get(str(PurePosixPath(name).with_suffix(".txt")))
         if place is None:
             return self._lines.get(str(PurePosixPath(name).with_suffix("")))
@@ -137,7 +140,7 @@ def _tar(path: str, changed: int) -> dict[str, Bytes]:
 
 @lru_cache(maxsize=8)
 def _by_last_part(path: str, changed: int) -> dict[str, Bytes]:
-    """For lists that name files without their folder. A name that occurs twice is not in it."""
+    """Map names without folders to files, for lists that omit the folder. Duplicate names are left out."""
     found: dict[str, Bytes | None] = {}
     for name, place in _tar(path, changed).items():
         last = PurePosixPath(name).name
@@ -147,7 +150,7 @@ def _by_last_part(path: str, changed: int) -> dict[str, Bytes]:
 
 @lru_cache(maxsize=8)
 def _by_stem(path: str, changed: int) -> dict[str, str]:
-    """The files of a folder by their names without an ending. A name that two files have is not in it."""
+    """Map names without endings to the files of a folder. Duplicate names are left out."""
     found: dict[str, str | None] = {}
     for file in Path(path).iterdir():
         if file.is_file():

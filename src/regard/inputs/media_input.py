@@ -1,4 +1,4 @@
-"""What inputs of pictures and of recordings have in common: files, a store of each split, and one's own files."""
+"""Base of picture and recording inputs: files, a store of each split, and inputs of the user."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,12 +24,12 @@ from regard.inputs.media_files import Bytes, files_named
 from regard.inputs.media_source import Entry, MediaSource, files_root
 from regard.inputs.media_store import MediaExamples, MediaStore
 
-LISTED, OPENED = 2000, 50  # files whose names and texts are looked at, and those that are opened, to decide on sizes
+LISTED, OPENED = 2000, 50  # files whose names and texts are read, and files that are opened, to decide on sizes
 
 
 @lru_cache(maxsize=8)
 def _of_corpus(source: type[MediaSource], where: str) -> list[Entry]:
-    """The first of a corpus, which is made as it is read, and is all alike."""
+    """First items of a corpus: a corpus is generated while it is read, and its items are similar."""
     return list(islice(source(where).corpus(), OPENED))
 
 
@@ -41,18 +41,18 @@ class MediaInput(Input):
     # ------------------------------------------------------------------------------------------------------- the files
     @abstractmethod
     def write(self, folder: Path, name: str, items: Iterable[Entry | Bad]) -> None:
-        """The store of what was read."""
+        """Write the store of the entries."""
 
     @property
     @abstractmethod
     def form(self) -> list[Any]:
-        """What a store depends on beside the files."""
+        """Return what a store depends on in addition to the files."""
 
     @abstractmethod
     def examples(
         self, stores: dict[Role, Any], vocabulary: Vocabulary | None, cache: Path | None
     ) -> Mapping[Role, MediaExamples]:
-        """Of every split; `cache` is None where they are only counted or measured on."""
+        """Return the stores of all splits; `cache` is None if they are only counted or scored."""
 
     def stored(self, steps: Steps, role: Role, split: Split[Entry], *, refuse: bool = True) -> Any:
         return steps.store(self.opened, role, split, self.form, self.write, refuse=refuse)
@@ -69,7 +69,7 @@ class MediaInput(Input):
         return {**found}
 
     def some(self, most: int = OPENED) -> list[Entry]:
-        """A few of the training data, spread over the first of it."""
+        """Return a few training items, from the first part of the data."""
         source = self.source.by_role(self.data)["train"]
         if source.where.startswith(PREFIX):
             return _of_corpus(self.source, source.where)
@@ -80,16 +80,16 @@ class MediaInput(Input):
         return [text for entry in self.some(LISTED) for text in entry.texts]
 
     def texts(self, train: MediaStore) -> Iterable[str]:
-        """What a vocabulary is learned from."""
+        """Return the texts that a vocabulary is learned from."""
         return (text for entry in train.entries for text in entry.texts)
 
     def test(self) -> tuple[list[Example], str]:
-        """Values are read when they are asked for: what is mapped into memory outlives the folder it was in."""
+        """Map the values lazily: the mapping outlives the folder of the file."""
         split: Split[Entry] = find_test(self.source.by_role(self.data), self.data.test_share)
         with TemporaryDirectory(prefix="regard-test-", ignore_cleanup_errors=True) as folder:
             store = self.stored(Steps.of(self.data, Path(folder), strict=False), "test", split)
         examples, bad = self.examples({"test": store}, None, None)["test"], store.counts.read.bad
-        note = f"{bad} {self.source.what}s of {split} that cannot be used: regard check names them" if bad else ""
+        note = f"{bad} {self.source.what}s of {split} cannot be used: regard check lists them" if bad else ""
         return examples.every(), note
 
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
@@ -100,24 +100,24 @@ class MediaInput(Input):
         )  # fmt: skip
         counts: list[Counts] = [split.counts for split in check.splits.values()]
         notes = {note for count in counts for note in count.odd} - {"overlong"}
-        check.odd({note: ("note", note, "nothing has to be done") for note in sorted(notes)})
+        check.odd({note: ("note", note, "no action is needed") for note in sorted(notes)})
         check.overlong(self.limits, "left out of training")
-        if "tokenizer" in type(self.data).model_fields:  # and not labels
+        if "tokenizer" in type(self.data).model_fields:  # not for labels
             check.unknown(1, unknown_advice(self.data.tokenizer, vocabulary.size))
         return check.report({columns.sides[1]: vocabulary.size}, self.look_over(check, splits))
 
     def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
-        """Adds what only this kind of data can have; gives further figures."""
+        """Add checks for this kind of data; returns further figures."""
         return {}
 
     @property
     def limits(self) -> str:
-        """What training leaves out is longer than this."""
+        """Length above which training skips an item."""
         return f"data.max_length={self.max_length} tokens"
 
     @property
     def max_length(self) -> int | None:
-        """Most tokens of what is said of a picture or recording, the end token included."""
+        """Maximum number of tokens of a target, including the end token."""
         return self.data.max_length if "max_length" in type(self.data).model_fields else None
 
     def in_list(self, file: Path, cells: Sequence[str]) -> list[str]:
@@ -126,9 +126,11 @@ class MediaInput(Input):
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def parse(self, words: Sequence[str]) -> list[str]:
-        """Files, all those of a folder or .tar, one of a .tar (all.tar/a.jpg), or rows of a corpus (corpus:NAME#7)."""
+        """Return inputs for files, all files of a folder or .tar, one of a .tar (all.tar/a.jpg), or rows of a corpus
+        (corpus:NAME#7).
+        """
         return files_named(words, self.source.is_one, self.source.what)
 
     def find(self, word: str) -> Bytes | Any:
-        """What a word stands for: where a file is, or what a corpus has."""
+        """Find what a word names: a file or a corpus item."""
         return self.source.find(word)

@@ -1,4 +1,4 @@
-"""Settings of pictures and recordings in files, with what is said of each."""
+"""Settings of pictures and recordings in files, with their targets."""
 
 import re
 from abc import abstractmethod
@@ -12,24 +12,24 @@ from regard.data.settings import FilesSettings, Testing, held_out
 
 
 class MediaSettings(FilesSettings):
-    """Where pictures or recordings are, and what is said of each; how many may be bad, and how many are held out."""
+    """Where pictures or recordings and their targets are, how many may be bad, and how many are held out."""
 
     testing: ClassVar[Testing] = Testing(most=1000)
 
     files: str | None = Field(None, description="lists: folder or .tar of the files; by default the list's folder")
-    split: str | None = Field(None, description="lists: column that says train, valid or test, if one has all")
+    split: str | None = Field(None, description="lists: column with train, valid or test, if one list has all splits")
     name_text: str | None = Field(
-        None, description="folders and tars: a regular expression that finds the text in a file's name: (?P<text>...)"
+        None, description="folders and tars: regular expression for the text in a file name: (?P<text>...)"
     )
-    valid_names: str | None = Field(None, description="a regular expression finds names of files for validation")
-    test_names: str | None = Field(None, description="a regular expression finds names of files for testing")
+    valid_names: str | None = Field(None, description="regular expression for names of validation files")
+    test_names: str | None = Field(None, description="regular expression for names of test files")
     valid_share: float = held_out(0.05)
-    valid_most: int = Field(500, ge=1, description="most of the training data, about, to hold out for validation")
+    valid_most: int = Field(500, ge=1, description="about how many training items to hold out for validation at most")
 
     @property
     @abstractmethod
     def columns(self) -> Columns:
-        """Those of lists. `folders`: in folders and tars, the sub-folders name the classes."""
+        """Columns of lists. `folders`: in folders and tars, the sub-folders name the classes."""
 
     @property
     def brings(self) -> tuple[Literal["valid", "test"], ...]:

@@ -1,15 +1,15 @@
-"""Pictures or recordings, and what is said of each, as the user's files have them. Nothing is decoded here.
+"""Pictures or recordings and their targets, from the user's files. Nothing is decoded here.
 
     data.train=sounds/            a folder (or .tar, .tar.gz) with a sub-folder for each class: classify
-    data.train=calls/             a folder (or .tar, ...) of x.wav with its text in x.txt beside it, or in a line of
-                                  any *.trans.txt that begins with x
+    data.train=calls/             a folder (or .tar, ...) of x.wav with its text in x.txt next to it, or in a line of
+                                  any *.trans.txt that starts with x
       data.name_text=REGEX        ... or in the name of the file
     data.train=captions.tsv       a list: a file name and a text a line (.tsv, .csv, .jsonl, .parquet)
-      data.files=images.tar       ... whose files are in a folder or a .tar, if not beside the list
-      data.split=split            ... where one list has all splits, and a column says which
-    data.train=corpus:shapes      what comes with regard
+      data.files=images.tar       ... whose files are in a folder or a .tar, if not next to the list
+      data.split=split            ... where one list has all splits, and a column with train, valid or test
+    data.train=corpus:shapes      a corpus of regard
 
-What is said of one file in several lines comes together: it has one entry, and several texts.
+Several lines on one file become one entry with several texts.
 """
 
 import re
@@ -29,14 +29,14 @@ from regard.files.shards import files_of, is_pattern
 from regard.inputs.media_files import TARS, Beside, Bytes, find_file, find_member, is_tar, members
 from regard.inputs.media_settings import MediaSettings
 
-_NUMBER = re.compile(r"#\d+$")  # of the text: a.jpg#0, as Flickr's lists have it
+_NUMBER = re.compile(r"#\d+$")  # in a.jpg#0: number of the text, as in Flickr's lists
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture or recording that was named, and what is said of it; `line` of `file` named it first, 0: no line did.
+    """Picture or recording with its targets. Line `line` of `file` named it first; 0 if no line did.
 
-    `gold`: what else a corpus knows. `place`: where it is, or itself; None once it is in a store.
+    `gold`: annotations of a corpus. `place`: its location, or the item itself; None once it is in a store.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class MediaSource(Source[Entry]):
-    """What `data.train` (or valid, or test) stands for; the fields are those of `MediaSettings`."""
+    """Source of `data.train` (or valid, or test); the fields are those of `MediaSettings`."""
 
     files: str | None = None
     name_text: str | None = None
@@ -74,33 +74,33 @@ class MediaSource(Source[Entry]):
 
     @classmethod
     def may_be_one(cls, name: str) -> bool:
-        """The same in a folder of nothing but data."""
+        """Like `is_media`, in a folder that contains only data."""
         return cls.is_one(name)
 
     @abstractmethod
     def corpus(self) -> Iterator[Entry]:
-        """Those of `corpus:NAME`."""
+        """Return the items of `corpus:NAME`."""
 
     @classmethod
     def find(cls, word: str) -> Bytes | Any:
-        """What a word of a command line stands for: where a file is, or what a corpus has (corpus:NAME#7)."""
+        """Find what a word of a command line names: a file or a corpus item (corpus:NAME#7)."""
         if not word.startswith(PREFIX):
             return find_file(word, cls.what)
         name, _, row = word.partition("#")
         if not row.isdecimal():
-            raise CallError(f"{word}: say which {cls.what} of the test part, such as {name}#0")
+            raise CallError(f"{word}: give the number of a {cls.what} of the test part, such as {name}#0")
         for entry in islice(cls(name, "test").corpus(), int(row), None):
             return entry.place
         raise CallError(f"{word}: the test part of {name} has no {cls.what} {row}")
 
     def read(self) -> Iterator[Entry | Bad]:
-        """Everything once, with all its texts, and whatever is none."""
+        """Yield each item once, with all its texts, and all bad ones."""
         for item in self._all():
             if isinstance(item, Bad) or self._takes(item.name):
                 yield item
 
     def _takes(self, name: str) -> bool:
-        """Files that are named for one role serve no other."""
+        """Return the files that are already used by another role."""
         names = {"valid": self.valid_names, "test": self.test_names}
         if (wanted := names.get(self.role)) is not None:
             return re.search(wanted, name) is not None
@@ -120,7 +120,7 @@ class MediaSource(Source[Entry]):
         return self._list(path)
 
     def _called(self, items: Iterable[Entry | Bad]) -> Iterator[Entry | Bad]:
-        """Texts as they are called, where files write them otherwise; lists have done so line by line."""
+        """Normalize texts (`data.spoken` and the like) in folders; lists do so line by line."""
         called = self.columns.target_text
         for item in items:
             if called is None or isinstance(item, Bad):
@@ -146,7 +146,7 @@ class MediaSource(Source[Entry]):
             raise CallError(f"{self.name}: its classes are called {' and '.join(sorted(classes))}: give {inside}")
 
     def _entry(self, file: str, name: str, files: Mapping[str, Bytes], beside: Beside) -> Entry | Bad:
-        """Its text is in its name, or in a file beside it; its class is the sub-folder."""
+        """Return an entry: its text is in its name or in a neighboring file, its class is the sub-folder."""
         if self.name_text is not None:
             match = re.search(self.name_text, name)
             if match is None:
@@ -154,7 +154,7 @@ class MediaSource(Source[Entry]):
             text = match["text"]
         elif self.columns.folders:
             if "/" not in name:
-                return Bad(file, 0, "columns", "is in no sub-folder; there has to be one for each class")
+                return Bad(file, 0, "columns", "is in no sub-folder; put it in the sub-folder of its class")
             text = PurePosixPath(name).parts[0]
         else:
             try:
@@ -162,7 +162,7 @@ class MediaSource(Source[Entry]):
             except UnicodeDecodeError as problem:
                 return Bad(file, 0, "encoding", f"byte {problem.start + 1} of its .txt is not UTF-8")
             if text is None:
-                return Bad(file, 0, "empty", "there is no text beside it: give it a .txt of the same name")
+                return Bad(file, 0, "empty", "it has no text: add a .txt file of the same name")
         return Entry(name, (text,), file, place=files[name]) if text.strip() else Bad(file, 0, "empty", "has no text")
 
     # ----------------------------------------------------------------------------------------------------------- lists
@@ -186,7 +186,7 @@ class MediaSource(Source[Entry]):
                 yield Entry(name, tuple(said), str(path), lines[name], place=place)
 
     def paths(self) -> list[Path]:
-        """With the files that a list names: the cache is old when one of them has changed."""
+        """Return the files that a list names as well; a change to one invalidates the cache."""
         found = super().paths()
         if not found or Path(self.where).expanduser().is_dir():
             return found
@@ -195,7 +195,7 @@ class MediaSource(Source[Entry]):
 
 
 def files_root(files: str | None, listed: Path) -> Path:
-    """Where the files are that a list names: data.files, or else beside it."""
+    """Folder or .tar of the files of a list: data.files, or the list's folder."""
     if files is None:
         return listed.parent
     root = Path(files).expanduser()

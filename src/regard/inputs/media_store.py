@@ -1,10 +1,10 @@
-"""Pictures or recordings of a split on disk, in the form that a model is given them: decoded once, and never again.
+"""Decoded pictures or recordings of a split on disk, in the form that models read.
 
     values         pixels or samples, mapped into memory when they are read
-    scale          what the values of each are multiplied by; float32
-    store.json     names, texts, lines and gold of all entries, and what was counted on the way
+    scale          factor of the values of each item; float32
+    store.json     names, texts, lines and gold of all entries, and counts
 
-A broken file is found here, before training, and is skipped: batches are made of what is known to be good.
+Broken files are found here, before training, and skipped, so every batch contains valid data.
 """
 
 import json
@@ -27,7 +27,7 @@ from regard.inputs.media_source import Entry
 
 
 class Loaded(NamedTuple):
-    """An entry and its values; `notes`: what was done to it, or is odd, that its owner may want to know."""
+    """Entry and its values. `notes`: conversions and oddities that the user may want to know."""
 
     entry: Entry
     values: NDArray[Any]
@@ -42,7 +42,7 @@ def write_media(
     array: Array,
     about: Callable[[], dict[str, Any]] = dict,
 ) -> None:
-    """All of it into a folder, which must exist; one at a time is in memory. `about` is asked at the end."""
+    """Write all items to a folder, which must exist, one at a time in memory. `about` is called at the end."""
     arrays = {"values": array, "scale": Array("float32"), "hashes": HASHES, "lines": LINES}
     entries: list[list[Any]] = []
     with StoreWriter(folder, name, **arrays) as store:
@@ -59,12 +59,12 @@ def write_media(
 
 
 def _plain(gold: Any) -> Any:
-    """Lists of what JSON can hold, of tuples of dataclasses."""
+    """Convert tuples of dataclasses to lists that JSON can hold."""
     return [_plain(one) for one in gold] if isinstance(gold, tuple) else astuple(gold)
 
 
 class MediaStore(Store):
-    """What `write_media` wrote. No value is read before it is asked for."""
+    """Store that `write_media` wrote. Values are read lazily."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -74,7 +74,7 @@ class MediaStore(Store):
         ]
 
     def gold(self, written: list[Any]) -> tuple[Any, ...]:
-        """The gold of an entry, from the lists that were written of it."""
+        """Restore the gold annotations of an entry from JSON lists."""
         return tuple(written)
 
     @property
@@ -83,7 +83,7 @@ class MediaStore(Store):
 
 
 class MediaColumn(Column):
-    """The pictures or recordings of a store."""
+    """Pictures or recordings of a store."""
 
     def __init__(self, store: MediaStore) -> None:
         self.numbers = {entry.name: number for number, entry in enumerate(store.entries)}
@@ -98,7 +98,7 @@ class MediaColumn(Column):
 
 
 class MediaExamples(ColumnExamples):
-    """Stored pictures or recordings, and what is said of each."""
+    """Stored pictures or recordings with their targets."""
 
     def __init__(
         self,
@@ -110,8 +110,9 @@ class MediaExamples(ColumnExamples):
         longest: float | int = np.inf,
         scored: bool = False,
     ) -> None:
-        """`max_length`, of targets, and `longest`, of pictures or recordings: what is longer is left out; where
-        examples are `scored`, nothing is, and longer targets are cut."""
+        """Create examples. Targets longer than `max_length` and media longer than `longest` are left out; if `scored`,
+        nothing is left out and longer targets are cut.
+        """
         said = [
             Said((number,), text, entry.line, entry.gold or None)
             for number, entry in enumerate(store.entries)
@@ -125,7 +126,7 @@ class MediaExamples(ColumnExamples):
         return self.store.digest()
 
     def listing(self) -> Listing:
-        """What the data check looks at."""
+        """Return the data for the data check."""
         store = self.store
         counts: Counts = replace(store.counts, sides=self.sides(), odd=dict(store.counts.odd))
         for number in sorted({one.numbers[0] for one in self.beyond_limits()}):

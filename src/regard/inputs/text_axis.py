@@ -1,4 +1,4 @@
-"""Texts as a picture of attention names them: tokens with their places in the text and their words. No model here."""
+"""Token axes of texts in attention pictures: tokens with their positions in the text and their words. No model here."""
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from regard.look.axis import Axis, Token
 
 
 def text_tokens(tokenizer: Tokenizer, text: str, ids: Sequence[int], first: int = 0) -> list[Token]:
-    """Tokens of a text from number `first` on, with their places in it; what is not known, as it is written."""
+    """Return tokens of a text, numbered from `first`, with positions; unknown tokens as they are written."""
     unknown, spans = tokenizer.specials.unk, tokenizer.spans(text)[first:]
     return [
         Token(text[span.start : span.end] or label, span[:2], span.word, unknown=True)
@@ -19,7 +19,7 @@ def text_tokens(tokenizer: Tokenizer, text: str, ids: Sequence[int], first: int 
 
 
 def read_axis(tokenizer: Tokenizer, text: str, ids: Sequence[int], first: int | None, end: int) -> Axis:
-    """A text that is read, between the token that it begins with (or none) and the one that ends it."""
+    """Return the axis of one text, with its begin token (or none) and its end token."""
     around = [] if first is None else [first]
     *before, last = (Token(label, special=True) for label in tokenizer.labels([*around, end]))
     return Axis((*before, *text_tokens(tokenizer, text, ids), last), text)
@@ -33,8 +33,9 @@ def two_axis(
     end: int | None,
     start: int = 0,
 ) -> Axis:
-    """Two texts, the second from its token `start` on: before them `first`, behind each of them `end`, where these are
-    tokens that are read."""
+    """Return the axis of two texts; the second starts at token `start`. `first` precedes them and `end` follows each
+    of them, if these tokens are read.
+    """
     one, other = text_tokens(tokenizer, texts[0], ids[0]), text_tokens(tokenizer, texts[1], ids[1], start)
     shift, words = len(texts[0]) + 1, 1 + max((token.word or 0 for token in one), default=0)
     after = [
@@ -50,7 +51,7 @@ def two_axis(
 
 
 def written_axis(tokenizer: Tokenizer, ids: Sequence[int], specials: Container[int]) -> Axis:
-    """Tokens with their places in the text that they make together; `specials` are no part of it."""
+    """Return tokens with their positions in the text that they form; `specials` are not part of it."""
     tokens = [
         Token(label, special=True) if index in specials else Token(label, (span.start, span.end), span.word)
         for index, label, span in zip(ids, tokenizer.labels(ids), tokenizer.decoded_spans(ids), strict=True)

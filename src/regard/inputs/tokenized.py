@@ -1,4 +1,4 @@
-"""What inputs of text have in common: a tokenizer, and an encoder, which another run may have trained."""
+"""Base of text inputs: a tokenizer, and an encoder that may come from another run."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,17 +26,17 @@ class TokenizedInput(Input):
         super().__init__(recipe, section)
         self._tokenizer: Tokenizer | None = None
         self._sizes: EncoderSettings | None = None  # of a pretrained encoder
-        self._weights: dict[str, Tensor] | None = None  # that training begins with
+        self._weights: dict[str, Tensor] | None = None  # initial weights of training
 
     @property
     def sizes(self) -> Any:
-        """Of the encoder that is built: its own, where it was trained elsewhere."""
+        """Settings of the encoder that is built; a pretrained encoder has its own."""
         return self._sizes if isinstance(self.settings, PretrainedSettings) else self.settings
 
     @property
     def tokenizer(self) -> Tokenizer:
         if self._tokenizer is None:
-            raise RuntimeError("there is no vocabulary yet: prepare or restore comes first")
+            raise RuntimeError("no vocabulary yet: call prepare or restore first")
         return self._tokenizer
 
     @property
@@ -44,7 +44,9 @@ class TokenizedInput(Input):
         return self.tokenizer.specials.pad or 0
 
     def begin_with_pretrained(self) -> None:
-        """Its tokenizer, sizes and weights, if the recipe names one; a run that goes on has them."""
+        """Load tokenizer, sizes and weights of the pretrained encoder, if the recipe names one; a resumed run has
+        them.
+        """
         settings = self.settings
         if isinstance(settings, PretrainedSettings) and self._tokenizer is None:
             found = pretrained_encoder(settings.path, dropout=settings.dropout)
@@ -57,7 +59,7 @@ class TokenizedInput(Input):
                 )
 
     def learn(self, texts: Iterable[str]) -> Tokenizer:
-        """The tokenizer: as it is, if a run goes on or a pretrained encoder brings it; else learned from these."""
+        """Return the tokenizer: that of a resumed run or a pretrained encoder, else one learned from these texts."""
         self.begin_with_pretrained()
         if self._tokenizer is None:
             how = self.data.tokenizer
@@ -69,7 +71,7 @@ class TokenizedInput(Input):
         return self._tokenizer
 
     def learn_once(self, steps: Steps, key: Any, texts: Callable[[], Iterable[str]]) -> Tokenizer:
-        """The same, kept in the cache; `key` is what the texts depend on."""
+        """Return the tokenizer from the cache; `key` identifies the texts."""
         self.begin_with_pretrained()
         if self._tokenizer is None:
             key = [key, self.data.tokenizer.model_dump()]
@@ -82,7 +84,7 @@ class TokenizedInput(Input):
         return self.data.tokenizer.kind
 
     def unknown_advice(self, size: int) -> str:
-        """What to do where a vocabulary of `size` entries does not know much of the text."""
+        """Return advice for a vocabulary of `size` entries that misses much of the text."""
         if isinstance(self.settings, PretrainedSettings):
             return f"the encoder of {self.settings.path} does not know them; take another one, or train from scratch"
         return unknown_advice(self.data.tokenizer, size)
@@ -99,14 +101,16 @@ class TokenizedInput(Input):
 
     def encoder(self, decoder: Any = None) -> nn.Module:
         encoder = text_encoder(self.sizes, self.tokenizer.size, pad=self.pad)
-        if self._weights is not None and next(encoder.parameters()).device.type != "meta":  # there it is only counted
+        if (
+            self._weights is not None and next(encoder.parameters()).device.type != "meta"
+        ):  # on meta, it is only counted
             encoder.load_state_dict(self._weights)
         return encoder
 
     def vectors(self, encoder: nn.Module) -> nn.Module:
-        """The table of word vectors of whatever has an `embedding`."""
+        """Return the word vector table of the `embedding` of an encoder."""
         return encoder.embedding.table  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
 
     def tokens(self, text: str, ids: Sequence[int], first: int = 0) -> list[Token]:
-        """Tokens of a text from number `first` on, with their places in it; what is not known, as it is written."""
+        """Return tokens of a text, numbered from `first`, with positions; unknown tokens as they are written."""
         return text_tokens(self.tokenizer, text, ids, first)

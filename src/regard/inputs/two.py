@@ -1,11 +1,11 @@
-"""One input that is made of two."""
+"""Inputs that consist of two parts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def two_of(one: Any, names: Sequence[str], apart: str = "\t") -> tuple[Any, Any] | None:
-    """Of a pair, a mapping of both by their names, or a text with a tab between; None, if it is none of these."""
+    """Split a pair, a mapping with both names, or a text with a tab into two parts; None if it is none of these."""
     if isinstance(one, str):
         first, found, second = one.partition(apart)
         return (first, second) if found else None

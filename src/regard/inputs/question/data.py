@@ -1,4 +1,4 @@
-"""Questions and documents from files: token ids on disk, and what is wrong with them."""
+"""Questions and documents from files: token ids on disk, and the data check."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -24,34 +24,34 @@ from regard.inputs.question.windows import QuestionReader
 from regard.inputs.tokenized import TokenizedInput
 
 ADVICE = {
-    "columns": "look for missing or extra separators, or set data.question, data.document, data.answer; skipped",
-    "not found": "an answer must stand in its document letter by letter; they are skipped",
+    "columns": "check for missing or extra separators, or set data.question, data.document, data.answer; skipped",
+    "not found": "an answer must occur literally in its document; they are skipped",
 }
 
 ODD: dict[str, tuple[Severity, str, str]] = {
-    "moved": ("warning", "with an answer that is not where the file says", "the nearest place with that text is taken"),
-    "first": ("note", "with an answer that stands in the document several times", "the first is taken; data.start"),
-    "loose": ("note", "with an answer that begins or ends inside a token", "the whole tokens are learned"),
-    "lost": ("warning", "with an answer in which the tokenizer finds nothing to read", "they are skipped"),
+    "moved": ("warning", "with an answer at another place than the file gives", "the nearest occurrence is used"),
+    "first": ("note", "with an answer that occurs several times in the document", "the first is used; set data.start"),
+    "loose": ("note", "with an answer that starts or ends inside a token", "the whole tokens are learned"),
+    "lost": ("warning", "with an answer that is empty after tokenization", "they are skipped"),
     "cut": ("note", "longer than data.max_question", "they are cut"),
-    "several": ("note", "with several right answers", "the first is learned; any of them counts as right in scores"),
-    "unanswered": ("note", "without an answer", "the model learns to say so"),
+    "several": ("note", "with several correct answers", "the first is learned; scores accept any of them"),
+    "unanswered": ("note", "without an answer", "the model learns to predict no answer"),
 }
 
 
 class QuestionData(QuestionReader, TokenizedInput):  # pyright: ignore[reportIncompatibleVariableOverride]
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
-        """Answers are spans of the documents: there is no vocabulary of `targets` to learn."""
+        """Learn the vocabulary. Answers are spans of the documents, so `targets` need none."""
         steps, sources = Steps.of(self.data, cache, strict=strict), QuestionSource.by_role(self.data)
         splits, how = steps.splits(sources), self.data.tokenizer
         train = splits["train"]
 
         def texts() -> Iterator[str]:
-            """Questions and their documents, and an even choice of them if there are very many."""
+            """Yield questions and documents; if there are very many, an even sample of them."""
             every, before = -(-steps.count(sources["train"]).pairs // how.learn_from), None
             for item in islice(train.good(), 0, None, every):
                 yield item.question
-                if item.document != before:  # once for all questions that follow each other
+                if item.document != before:  # once for consecutive questions on a document
                     yield item.document
                 before = item.document
 
@@ -87,7 +87,9 @@ class QuestionData(QuestionReader, TokenizedInput):  # pyright: ignore[reportInc
         return found.report({"both": vocabulary.size}, estimates)
 
     def test(self) -> tuple[list[Example], str]:
-        """In a table, lines that ask the same are one question with several right answers."""
+        """Return test questions; in a table, lines with the same question are one question with
+        several correct answers.
+        """
         split: Split[Question] = find_test(QuestionSource.by_role(self.data), self.data.test_share)
         source: Any = split.source
         items, read = dict[tuple[str, ...], Question](), ReadReport()
@@ -96,6 +98,6 @@ class QuestionData(QuestionReader, TokenizedInput):  # pyright: ignore[reportInc
             known = items.get(key)
             items[key] = item if known is None else known._replace(answers=(*known.answers, *item.answers))
         if not items:
-            raise RegardError(f"data.test={split}: there is not one question in it")
+            raise RegardError(f"data.test={split}: it contains no question")
         note = f"{read.bad} of {source.where} that cannot be used (see regard check)" if read.bad else ""
         return [item.example for item in items.values()], note

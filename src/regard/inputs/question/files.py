@@ -2,11 +2,11 @@
 
     SQuAD's JSON     {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", "answers": [...]}]}]}]}
     a table          question, document, answer and, if it is known, the answer's first character in the document;
-                     in JSONL and Parquet, `answer` and `start` may be lists, for several right answers
+                     in JSONL and Parquet, `answer` and `start` may be lists, for several correct answers
 
 Rajpurkar et al. 2016 (arXiv:1606.05250) for v1.1, 2018 (arXiv:1806.03822) for v2.0, whose questions without an answer
-have `"is_impossible": true`. What is no question (its answer does not stand in the document, its text is empty) becomes
-a `Bad` with its place: the line, or in SQuAD's JSON the number of the question, from 1, and its id.
+have `"is_impossible": true`. An unusable question (its answer does not occur in the document, its text is empty)
+becomes a `Bad` with its place: the line, or in SQuAD's JSON the number of the question, from 1, and its id.
 """
 
 import json
@@ -32,10 +32,11 @@ Chars = tuple[int, int]
 
 
 class Question(NamedTuple):
-    """`answers`: characters start ≤ i < end of the document, any of which is right; none if it has no answer.
+    """Question with its document. `answers`: correct character spans start ≤ i < end of the document; empty if it has
+    no answer.
 
-    `placed` says how the first answer's place was found: it was given; the document has the text once; it has it
-    several times, and the first is taken; another place was given, and the nearest is taken.
+    `placed`: how the first answer was found. The file gave its place; the document has it once; the document has it
+    several times, and the first is used; the file gave a wrong place, and the nearest occurrence is used.
     """
 
     question: str
@@ -47,7 +48,7 @@ class Question(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What is asked in validation is about texts never seen."""
+        """Split off validation questions whose documents do not occur in training."""
         return self.document
 
     @property
@@ -56,14 +57,16 @@ class Question(NamedTuple):
 
     @property
     def example(self) -> Example:
-        """Without an answer, the empty one is right."""
+        """Return the texts of the correct answers; the empty text if there is no answer."""
         return Example(Asked(self.question, self.document), tuple(dict.fromkeys(self.texts)) or ("",))
 
 
 def question_of(
     question: Any, document: Any, answers: Any, starts: Any, file: str, line: int, *, no_answer: bool, about: str = ""
 ) -> Question | Bad:
-    """A question, if its texts are texts and its answers stand in the document. `about` names it in messages."""
+    """Return a question, or a `Bad` if a text is not a string or an answer is not in the document. `about` is its name
+    in messages.
+    """
     for name, value in (("question", question), ("document", document)):
         if not isinstance(value, str):
             return Bad(file, line, "columns", f"{about}the {name} is {type(value).__name__}, not text")
@@ -93,7 +96,7 @@ def question_of(
             return Bad(file, line, "columns", f"{about}the start {places[number]!r} is not a number", excerpt(question))
         place = _place(document, text.strip(), start)
         if place is None:
-            return Bad(file, line, "not found", f"{about}the answer does not stand in the document", excerpt(text))
+            return Bad(file, line, "not found", f"{about}the answer does not occur in the document", excerpt(text))
         found.append(place)
     return Question(question, document, tuple(chars for chars, _ in found), file, line, found[0][1])
 
@@ -125,14 +128,14 @@ def _place(document: str, text: str, start: int | None) -> tuple[Chars, Where] |
 
 # ---------------------------------------------------------------------------------------------------------- the formats
 def read_squad(path: Path, *, no_answer: bool) -> Iterator[Question | Bad]:
-    """The file is held in memory: its format allows no other way."""
+    """Read SQuAD's JSON; the whole file is in memory, as its format requires."""
     try:
         with open_bytes(path) as file:
             tree = json.loads(file.read())
     except UnicodeDecodeError as problem:
         raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
     except (ValueError, RecursionError, *BROKEN) as problem:
-        raise CallError(f"{path}: is not JSON ({problem}); for an object a line, say data.format=jsonl") from None
+        raise CallError(f"{path}: is not JSON ({problem}); for one object a line, set data.format=jsonl") from None
     articles = tree.get("data") if isinstance(tree, Mapping) else None
     if not isinstance(articles, list):
         raise CallError(f'{path}: is not in SQuAD\'s format, {{"data": [{{"paragraphs": [...]}}]}}')
@@ -147,7 +150,7 @@ def read_squad(path: Path, *, no_answer: bool) -> Iterator[Question | Bad]:
                     continue
                 answers = asked.get("answers") or []
                 if not isinstance(answers, list) or not all(isinstance(answer, Mapping) for answer in answers):
-                    yield Bad(where, number, "columns", f"{at}: the answers are no list of objects")
+                    yield Bad(where, number, "columns", f"{at}: the answers are not a list of objects")
                     continue
                 impossible = bool(asked.get("is_impossible"))
                 yield question_of(
@@ -193,7 +196,9 @@ class QuestionSource(Source[Question]):
 
     @property
     def lists_answers(self) -> bool:
-        """SQuAD's format lists all right answers with a question, so that each entry is a question of its own."""
+        """Whether each entry has all correct answers of its question (SQuAD's format), so that each is a separate
+        question.
+        """
         return not self.where.startswith(PREFIX) and self.format_of(self.shards[0]) == "squad"
 
     def _corpus(self) -> Iterator[Question | Bad]:

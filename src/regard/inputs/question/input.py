@@ -1,4 +1,4 @@
-"""Two texts come in: a question, and the document that answers it. A long document is read window by window."""
+"""Two texts as input: a question and the document that answers it. A long document is read in windows."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
@@ -19,14 +19,15 @@ class QuestionInput(QuestionData):
     kind: ClassVar[str] = "text"  # one field of the service: the question is the first line, the document the rest
 
     def collate(self, items: Sequence[WindowItem]) -> TextPair:
-        """A text of which nothing is left is padding only."""
+        """Return a batch; an empty text is padding only."""
         sides = ([item.question for item in items], [item.document for item in items])
         return TextPair(*(padded([np.array(ids or [self.pad]) for ids in side], self.pad) for side in sides))
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
-        """A Transformer that reads both texts as one; or word vectors, if what is above them reads one text at a
-        time."""
+        """Build a Transformer that reads both texts as one, or word vectors if the layers above
+        read one text at a time.
+        """
         if self.marked:
             return super().encoder(decoder)
         return Embedding(self.tokenizer.size, self.settings.embedding, dropout=self.settings.dropout, pad=self.pad)
@@ -43,5 +44,5 @@ class QuestionInput(QuestionData):
         return item._replace(question=question, document=document)
 
     def gather(self, item: WindowItem, products: Sequence[np.ndarray]) -> Float[np.ndarray, "N P"]:
-        """Of one call for both texts, or of one for each."""
+        """Sum gradients of one call for both texts, or of one call for each."""
         return np.concatenate([product.sum(-1) for product in products], axis=1)[:, self.parts(item)]

@@ -1,12 +1,12 @@
-"""Questions and documents as token ids on disk (`data/store.py`). A document that several questions are about is kept
-once:
+"""Questions and documents as token ids on disk (`data/store.py`). A document with several
+questions is stored once.
 
     document   question            their ids; all documents, and all questions in the order of the file
     about                          for each question: its document, first and last token of its answer (-1: none)
     hashes                         of the question with its document, and of its answers
 
-As examples, a long document is read in overlapping windows (`windows.py`), and each window is a row of its own. One
-that does not hold the whole answer has the target *no answer*: it says that the answer is elsewhere.
+As examples, a long document is read in overlapping windows (`windows.py`), and each window is a separate row. A window
+that does not contain the whole answer has the target *no answer*.
 
 Targets are the first and the last token of the answer, counted from 1; 0 is *no answer*.
 """
@@ -39,19 +39,19 @@ SHOWN = 2000  # questions of a split that are kept as texts
 
 
 class QuestionStore(Store):
-    """The questions of a folder that `write_questions` made."""
+    """Questions of a folder that `write_questions` made."""
 
     @property
     def answers(self) -> NDArray[np.int64]:
-        """For each question: its document, and the first and last token of its answer in it."""
+        """For each question: its document, and the first and last token of its answer."""
         return self["about"]
 
     def document(self, row: int) -> NDArray[Any]:
-        """The ids of the document that question `row` is about."""
+        """Return the ids of the document of question `row`."""
         return self.row("document", int(self.answers[row, 0]))
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Tokens of every question, and of the document of every question."""
+        """Return the number of tokens of every question and of its document."""
         return self.row_lengths("question"), self.row_lengths("document")[self.answers[:, 0]]
 
 
@@ -87,7 +87,7 @@ def write_questions(
 
 
 def _answer(item: Question, document: Encoded, counts: Counts) -> tuple[int, int] | None:
-    """The tokens of the first answer: that one is learned. None where the tokenizer finds nothing to read."""
+    """Return the token span of the first answer, which is learned; None if it has no token."""
     if not item.answers and len(document):
         counts.note("unanswered", item.line)
         return NONE, NONE
@@ -145,8 +145,9 @@ class QuestionExamples(Examples):
         return self.store.digest()
 
     def examples(self, most: int) -> list[Example]:
-        """Spread over the split; by the length of their documents, so that those in the middle are of middling
-        length."""
+        """Choose questions spread over the split, ordered by document length, so that the middle
+        ones have medium length.
+        """
         items = evenly(self._shown, most)
         return [item.example for item in sorted(items, key=lambda item: len(item.document))]
 

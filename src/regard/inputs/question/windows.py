@@ -1,5 +1,6 @@
-"""A question and a document from one's own hand as a reader is given them, window by window (`data/windows.py`).
-No torch."""
+"""A question and a document of the user in the form that models read, window by window
+(`data/windows.py`). No torch.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,14 +22,14 @@ from regard.look.axis import Axis
 
 
 class Asked(NamedTuple):
-    """What a reader is asked."""
+    """Question with its document."""
 
     question: str
     document: str
 
 
 class WindowItem(NamedTuple):
-    """Both texts; the ids of the question, and of a window of the document, from token `start` of it on."""
+    """Item of both texts: the ids of the question, and of a window of the document that starts at token `start`."""
 
     asked: Asked
     question: list[int]
@@ -38,7 +39,7 @@ class WindowItem(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A document as tokens: their ids, and the characters of the text that each of them stands for."""
+    """Document as tokens: their ids, and the character span of each token."""
 
     text: str
     ids: NDArray[np.int64]
@@ -48,12 +49,12 @@ class Encoded:
         return len(self.ids)
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """First and last token that have a character of start ≤ i < end; None if no token has."""
+        """Return the first and last token that overlap start ≤ i < end; None if no token does."""
         inside = np.flatnonzero((self.chars[:, 0] < end) & (self.chars[:, 1] > start))
         return (int(inside[0]), int(inside[-1])) if len(inside) else None
 
 
-@lru_cache(maxsize=64)  # questions of a document mostly follow each other
+@lru_cache(maxsize=64)  # consecutive questions are mostly on one document
 def encode_document(tokenizer: Tokenizer, text: str) -> Encoded:
     spans = tokenizer.spans(text)
     chars = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2)
@@ -61,8 +62,9 @@ def encode_document(tokenizer: Tokenizer, text: str) -> Encoded:
 
 
 class QuestionReader:
-    """What inputs of questions have in common, with torch and without. `marked`: whether the two are read as one text,
-    <s> question </s> document </s>."""
+    """Base class of question readers, with torch and without. `marked`: whether both texts are read as one, <s>
+    question </s> document </s>.
+    """
 
     recipe: Any
     tokenizer: Tokenizer
@@ -78,7 +80,7 @@ class QuestionReader:
         return [Asked(question, subject) for question in words]
 
     def asked(self, one: Any) -> Asked:
-        """Of a pair, a mapping of both, or a text with a tab or a line end between."""
+        """Split a pair, a mapping of both, or a text with a tab or a line end."""
         found = two_of(one, Asked._fields, "\t" if isinstance(one, str) and "\t" in one else "\n")
         if found is None or not all(isinstance(text, str) for text in found):
             raise CallError(
@@ -94,15 +96,15 @@ class QuestionReader:
         return self.asked(one).question
 
     def document(self, one: Any) -> Encoded:
-        """The whole document."""
+        """Return the whole document as text."""
         return encode_document(self.tokenizer, self.asked(one).document)
 
     def read(self, one: Any) -> WindowItem:
-        """The first window."""
+        """Return the first window."""
         return next(self.in_windows(one))
 
     def in_windows(self, one: Any) -> Iterator[WindowItem]:
-        """Every window of the document, with the question."""
+        """Return every window of the document, with the question."""
         asked, ids = self.asked(one), self.document(one).ids.tolist()
         data = self.recipe.data
         question = self.tokenizer.encode(asked.question)[: data.max_question]
@@ -114,20 +116,20 @@ class QuestionReader:
 
     @property
     def limit(self) -> str:
-        return f"data.max_length={self.recipe.data.max_length} tokens: they are read in windows that overlap"
+        return f"data.max_length={self.recipe.data.max_length} tokens: they are read in overlapping windows"
 
     def length(self, item: WindowItem) -> int:
         asked, read = len(item.question), len(item.document)
         return asked + read + FRAME if asked and read else 0
 
     def axis(self, item: WindowItem) -> Axis:
-        """Both texts, one after the other, with their marks."""
+        """Return the ids of both texts with their marks."""
         specials = self.tokenizer.specials
         marks = (specials.start, specials.end) if self.marked else (None, None)
         return two_axis(self.tokenizer, item.asked, (item.question, item.document), *marks, start=item.start)
 
     def sides(self, item: WindowItem) -> tuple[slice, slice]:
-        """Where the question and the document stand on the axis."""
+        """Return the axis of the question and the document."""
         mark, asked = int(self.marked), len(item.question)
         first = mark + asked + mark
         return slice(mark, mark + asked), slice(first, first + len(item.document))

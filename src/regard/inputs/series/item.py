@@ -1,4 +1,4 @@
-"""A series from one's own hand as a model is given it: read from a table, and scaled as training was. No torch."""
+"""Series of the user in the form that models read: read from a table and scaled as in training. No torch."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ FITTED = "series.json"  # in the folder of a run
 
 @dataclass(frozen=True)
 class Scaler:
-    """x' = (x − mean) / deviation, column by column. A column that never changes is only moved."""
+    """Scaling x' = (x − mean) / deviation, column by column. A constant column is only shifted."""
 
     mean: Float[np.ndarray, " C"]
     deviation: Float[np.ndarray, " C"]
@@ -40,18 +40,18 @@ class Scaler:
         return (values - self.mean) / self.deviation
 
     def restored(self, values: Float[np.ndarray, "*T M"]) -> Float[np.ndarray, "*T M"]:
-        """For the first M columns, the targets."""
+        """Return the scales of the first M columns, the targets."""
         size = values.shape[-1]
         return values * self.deviation[:size] + self.mean[:size]
 
     def column(self, numbers: Float[np.ndarray, " T"], place: int) -> Float[np.ndarray, " T"]:
-        """One column as the table has it; the calendar's, which come last, are not scaled."""
+        """Restore one column in the units of the table; calendar columns come last and are not scaled."""
         return numbers * self.deviation[place] + self.mean[place] if place < len(self.mean) else numbers
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the training part decided."""
+    """State that training data determines: roles, scales and step."""
 
     roles: Roles
     scaler: Scaler
@@ -72,22 +72,22 @@ class Fitted:
             scaler = Scaler(**{name: np.array(numbers) for name, numbers in read["scaler"].items()})
             return cls(roles, scaler, Step(**read["step"]), read["dates"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RegardError(f"{folder}: the run has lost its scales ({error})") from None
+            raise RegardError(f"{folder}: the scales of the run cannot be read ({error})") from None
 
 
 class SeriesItem(NamedTuple):
-    """Steps of one series as a model is given them; of a window, also what is known of the steps that it says."""
+    """Steps of one series in the form that models read. A window also has what is known of the steps to predict."""
 
     name: str
     times: Float[np.ndarray, " S"]
     numbers: Float[np.ndarray, "S C"]  # scaled
-    ahead: Float[np.ndarray, " T"] = np.empty(0)  # the times of these
+    ahead: Float[np.ndarray, " T"] = np.empty(0)  # the times to predict
     known: Float[np.ndarray, "T F"] = np.empty((0, 0))
-    later: Float[np.ndarray, "T M"] = np.empty((0, 0))  # the targets as far as the table has them: NaN beyond
+    later: Float[np.ndarray, "T M"] = np.empty((0, 0))  # the targets, where the table has them; NaN beyond
 
     @classmethod
     def of(cls, series: Series, scaler: Scaler) -> "SeriesItem":
-        """All of a series."""
+        """Return the item of a whole series."""
         return cls(series.name, series.times, scaler.scaled(series.values).astype(np.float32))
 
 
@@ -99,16 +99,16 @@ def of_corpus(where: str, role: Role) -> list[Series]:
 
 
 def one_of_corpus(word: str) -> Series:
-    """corpus:NAME#7 is the seventh series, from 0, of the test part."""
+    """Find a series of the test part: corpus:NAME#7 is number 7, from 0."""
     name, _, number = word.partition("#")
     series = of_corpus(name, "test")
     if not number.isdecimal() or int(number) >= len(series):
-        raise CallError(f"{word}: say which one, {name}#0 to {name}#{len(series) - 1}")
+        raise CallError(f"{word}: give the number of the series, {name}#0 to {name}#{len(series) - 1}")
     return series[int(number)]
 
 
 class SeriesReader:
-    """What inputs of series have in common, with torch and without."""
+    """Base class of series readers, with torch and without."""
 
     recipe: Any
     _fitted: Fitted | None = None
@@ -119,15 +119,17 @@ class SeriesReader:
     @property
     def fitted(self) -> Fitted:
         if self._fitted is None:
-            raise RuntimeError("there are no scales yet: prepare or restore comes first")
+            raise RuntimeError("no scales yet: call prepare or restore first")
         return self._fitted
 
     def parse(self, words: Sequence[str]) -> list[Any]:
-        """Tables by path, with one series or several in each; or a row of a corpus, corpus:shapes-of-series#7."""
+        """Return words as inputs: paths of tables with one or several series, or a row of a corpus,
+        corpus:shapes-of-series#7.
+        """
         return [item for word in words for item in self._items(word if word.startswith(PREFIX) else Path(word))]
 
     def read(self, one: Any) -> SeriesItem:
-        """A table with one series in it: a pathlib.Path, the text of a CSV, columns by name, a DataFrame, an array."""
+        """Read a table with one series: a pathlib.Path, the text of a CSV, columns by name, a DataFrame, an array."""
         if isinstance(one, SeriesItem):
             return one
         found = self._items(one)
@@ -150,12 +152,12 @@ class SeriesReader:
         return [SeriesItem.of(one, self.fitted.scaler) for one in named]
 
     def refuse_words(self, table: Any) -> None:
-        """A word is not taken for the name of a file: who asks a service must not read the files of its machine."""
+        """Refuse a string without a line end: a service must not read files of its machine."""
         if isinstance(table, str) and "\n" not in table and not table.startswith(PREFIX):
             raise CallError(f"{table!r}: give a table as a pathlib.Path, as the text of a CSV, or as columns by name")
 
     def timed(self, roles: Any, names: Sequence[str]) -> Any:
-        """The same roles; a table without times is taken line by line, if no date is asked for."""
+        """Return the roles; a table without times is read line by line if no date is needed."""
         if roles.time is None or roles.time in names or self.fitted.dates:
             return roles
         return replace(roles, time=None)
@@ -171,8 +173,9 @@ class SeriesReader:
         return len(item.numbers)
 
     def axis(self, item: SeriesItem, column: int | None = None) -> Axis:
-        """Steps by their times, along the clock of the table. Under them `column`, as the table has it; by default all
-        columns: one as it is, several as bands of what the model is given, since they have no unit in common."""
+        """Return the axis of steps by time. Below it: `column` in the units of the table. By default all columns: one
+        unscaled, several as bands of scaled values, since they have no unit in common.
+        """
         step, names = self.fitted.step, labels(item.times, self.fitted.dates)
         size, unit = step.counted()
         if step.unit == "number":
@@ -188,9 +191,9 @@ class SeriesReader:
         return axis(shown, times=begins, until=until, unit=unit, signal=signal)
 
     def firsts(self, steps: int) -> list[int]:
-        """The first step of each vector that so many steps become."""
+        """Return the first step of each vector that `steps` steps become."""
         return list(range(steps))
 
     def restored(self, item: SeriesItem, column: int) -> Float[np.ndarray, " S"]:
-        """A column of what is read, in the units of the table."""
+        """Return a column of the input, in the units of the table."""
         return self.fitted.scaler.column(item.numbers[:, column].astype(np.float64), column)

@@ -1,9 +1,9 @@
-"""A table of times and numbers: CSV, TSV, Parquet, a text, columns, a DataFrame, an array or a corpus.
+"""Tables of times and numbers: CSV, TSV, Parquet, a text, columns, a DataFrame, an array or a corpus.
 
-Only the columns that play a part are kept, as arrays, while lines stream by. A cell that is empty (or says nan, NA,
-null) is missing; one that holds anything else but a number is bad, and both are NaN from here on. A column of texts
-that helps (data.past, data.future) becomes one column for each of its texts, of zeros and ones. `notation.py` knows
-how numbers and dates are written.
+Only the needed columns are kept, as arrays, while lines are streamed. A cell that is empty (or nan, NA, null) is
+missing. One that holds anything else but a number is bad. Both become NaN. A column of texts among the covariates
+(data.past, data.future) becomes one column of zeros and ones for each of its texts. `notation.py` parses numbers and
+dates.
 """
 
 from array import array
@@ -41,15 +41,15 @@ MISSING = frozenset(("", "?", "nan", "na", "n/a", "null", "none", "-"))
 TIMES = ("time", "date", "timestamp", "datetime", "ds")
 LOOKED_AT = 100  # lines that show what a column holds
 Cells = Sequence[object]
-Rows = Iterator[tuple[int, Cells, str]]  # line, cells, what is wrong with it
+Rows = Iterator[tuple[int, Cells, str]]  # line, cells, error
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a table play which part; known once, from the training data. No time: a line is a step.
+    """Roles of the columns of a table, fixed by the training data. No time: a line is a step.
 
-    A column of texts is named once for each of them: city=Rome, city=Oslo. `time_format` and `commas` (in numbers) say
-    how the training data is written.
+    A column of texts is named once for each text: city=Rome, city=Oslo. `time_format` and `commas` (in numbers) are
+    those of the training data.
     """
 
     time: str | None
@@ -68,27 +68,27 @@ class Roles:
 
 @dataclass(frozen=True)
 class RawTable:
-    """The numbers of a table in the order of its lines."""
+    """Numbers of a table in line order."""
 
     where: str
     times: NDArray[np.float64]
     dates: bool
     ids: np.ndarray  # texts
-    labels: np.ndarray  # texts, where a column says them
+    labels: np.ndarray  # texts, if there is a label column
     values: NDArray[np.float64]  # lines × columns; NaN where there is none
     lines: NDArray[np.int64]
-    bad: list[Bad]  # lines that are lost, and cells that are no numbers
+    bad: list[Bad]  # lines that are lost, and cells that are not numbers
 
     @property
     def bad_share(self) -> float:
-        """Of all lines, those that are lost or have a bad cell."""
+        """Share of lines that are lost or have a bad cell."""
         bad = {one.line for one in self.bad}
         return len(bad) / len(bad.union(self.lines.tolist()))
 
 
 # ------------------------------------------------------------------------------------------------------------- opening
 class Opened(NamedTuple):
-    """What a table is called, the names of its columns, its rows, and whether its numbers had decimal commas."""
+    """Open table: its name, the names of its columns, its rows, and whether its numbers had decimal commas."""
 
     where: str
     names: list[str]
@@ -97,9 +97,10 @@ class Opened(NamedTuple):
 
 
 def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opened:
-    """Any table, row by row.
+    """Open any table, row by row.
 
-    `field` says where it was given, as data.train=. `roles`: the columns of training, for tables without names.
+    `field` names the setting that gave it, such as data.train=. `roles`: the columns of training, for tables without
+    names.
     """
     if isinstance(table, str) and table.startswith(corpora.PREFIX):
         return Opened(table, *_columns(load_series(table)))
@@ -117,7 +118,7 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
     if isinstance(table, list | tuple) or hasattr(table, "shape"):
         return Opened("the given array", *_columns(_of_array(table, roles)))
     if not isinstance(table, str | Path):
-        raise CallError(f"{type(table).__name__} is no table: give a path, columns by name, a DataFrame or an array")
+        raise CallError(f"{type(table).__name__} is not a table; give a path, columns by name, a DataFrame or an array")
     if is_pattern(table):
         return _joined(table, [open_table(file, field, roles) for file in files_of(table)], field)
     path = Path(table).expanduser()
@@ -141,16 +142,14 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
             if is_number_table(path):
                 rows = ((line.number, fields, line.problem) for line, fields, _ in csv_rows(path))
                 return Opened(str(path), *_with_header(rows, roles))
-            raise CallError(
-                f"{path}: the ending {other!r} says no format; use .csv, .tsv (also compressed) or .parquet"
-            )
+            raise CallError(f"{path}: unknown file ending {other!r}; use .csv, .tsv (also compressed) or .parquet")
 
 
 def _joined(pattern: str | Path, tables: Sequence[Opened], field: str) -> Opened:
-    """Tables in several files as one, whose lines are counted through."""
+    """Open several files as one table, with lines numbered through."""
     first = next(iter(tables), None)
     if first is None:
-        raise CallError(f"{field}{pattern}: there is no file of that pattern")
+        raise CallError(f"{field}{pattern}: no file matches this pattern")
     for other in tables:
         if other.names != first.names:
             raise CallError(f"{other.where}: its columns ({', '.join(other.names[:5])}) are not those of {first.where}")
@@ -167,7 +166,7 @@ def _joined(pattern: str | Path, tables: Sequence[Opened], field: str) -> Opened
 
 
 def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | None) -> tuple[list[str], Rows, bool]:
-    """The first line names the columns, unless there is nothing but numbers and times in it."""
+    """Split off the first line as column names, unless it holds only numbers and times."""
     plain = ((line, without_signs(cells), problem) for line, cells, problem in rows)
     ahead = list(islice(plain, LOOKED_AT))
     commas = has_decimal_commas([cells for _, cells, _ in ahead]) or bool(roles and roles.commas)
@@ -186,7 +185,7 @@ def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | 
 
 
 def _called(count: int, roles: Roles | None) -> list[str]:
-    """Names for columns that have none: those of training, if there are as many; a time would stand first."""
+    """Return names for unnamed columns: those of training if there are as many. A time column comes first."""
     columns = () if roles is None else roles.columns
     timed = columns if roles is None or roles.time is None else (roles.time, *columns)
     numbered = [f"column {number + 1}" for number in range(count)]
@@ -203,7 +202,9 @@ def _columns(table: Mapping[str, Any]) -> tuple[list[str], Rows]:
 def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
     values = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
     if values.ndim not in (1, 2) or values.dtype.kind not in "fiu" or not values.size:
-        raise CallError(f"an array of {values.dtype} and shape {values.shape} is no table: steps, or steps × columns")
+        raise CallError(
+            f"an array of {values.dtype} and shape {values.shape} is no table: give steps, or steps × columns"
+        )
     values = values.reshape(len(values), -1)
     size = values.shape[1]
     if roles is not None and size != len(roles.columns):
@@ -214,8 +215,9 @@ def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
 
 # --------------------------------------------------------------------------------------------------------------- roles
 def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: bool = False) -> Roles:
-    """The parts that columns play, as the settings say; by default, all that hold numbers are predicted or, of series
-    with a label, read. `alone`: the table is one of these, and its label is said by its folder."""
+    """Return the roles of the columns, as the settings give them. By default, all columns of numbers are predicted or,
+    for labeled series, read. `alone`: the table is one series, and its folder gives its label.
+    """
     where, names, rows, commas = open_table(table, field)
     whole = [cells for _, cells, problem in islice(rows, LOOKED_AT) if not problem and len(cells) == len(names)]
     seen = {name: [cells[at] for cells in whole if not _is_missing(cells[at])] for at, name in enumerate(names)}
@@ -237,7 +239,7 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
         texts = [name for name in names if name not in {time, *given}]
         told = f" beside {time!r}" if time else ""
         told += f"; {', '.join(texts)} hold{'s' * (len(texts) == 1)} texts" if texts else ""
-        raise CallError(f"{where}: there is no column of numbers{told}; name data.{first}")
+        raise CallError(f"{where}: no column of numbers{told}; set data.{first}")
     _require(where, names, {"time": [time], "id": [id], "label": [label], **parts})
     spread = {part: _spread(table, names, seen, part, columns, where) for part, columns in parts.items()}
     targets, past, future = (spread.get(part, ()) for part in ("targets", "past", "future"))
@@ -246,7 +248,9 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
 
 
 def _clock(names: list[str], seen: Mapping[str, list[object]], form: str | None, *, several: bool) -> str | None:
-    """The first column, if it holds dates, or numbers that rise beside others (of `several` series: any numbers)."""
+    """Return the first column if it holds dates, or numbers that rise beside others (in `several` series: any
+    numbers).
+    """
     form = form or date_format(seen[names[0]], names[0])
     times = [time_of(cell, form) for cell in seen[names[0]]]
     known = [time for time in times if time is not None]
@@ -259,7 +263,7 @@ def _clock(names: list[str], seen: Mapping[str, list[object]], form: str | None,
 def _spread(
     table: Any, names: list[str], seen: Mapping[str, list[object]], part: str, columns: Iterable[str], where: str
 ) -> tuple[str, ...]:
-    """The columns; those of texts once for each text, where texts can help."""
+    """Return the columns, with one column for each text if texts are allowed."""
     found: list[str] = []
     for name in columns:
         if not seen[name] or any(_is_number(cell) for cell in seen[name]):
@@ -268,9 +272,9 @@ def _spread(
         cells = (cells[names.index(name)] for _, cells, problem in open_table(table).rows if not problem)
         texts = sorted({str(cell).strip() for cell in cells if not _is_missing(cell)})
         if part == "targets" or len(texts) > MOST_TEXTS:
-            wrong = f"{len(texts)} texts, and {MOST_TEXTS} at most can be told apart"
+            wrong = f"{len(texts)} texts, and at most {MOST_TEXTS} are allowed"
             if part == "targets":
-                wrong = "texts; only numbers can be predicted, texts may help as data.past or data.future"
+                wrong = "texts; only numbers can be predicted, but texts can be used in data.past or data.future"
             raise CallError(f"{where}: column data.{part}={name!r} holds {wrong}: {', '.join(texts[:3])}, …")
         found += [f"{name}={text}" for text in texts]
     return tuple(found)
@@ -289,12 +293,12 @@ def _is_missing(cell: object) -> bool:
 
 
 def _number(cell: object) -> float | str:
-    """The number of a cell, NaN if it is empty; a text says what is wrong with it."""
+    """Return the number of a cell, NaN if it is empty, or a message if it is bad."""
     try:
         number = float(cell)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
-        return float("nan") if _is_missing(cell) else f"{excerpt(str(cell), 30)!r} is no number"
-    return "infinity is no value to learn" if number in (float("inf"), float("-inf")) else number
+        return float("nan") if _is_missing(cell) else f"{excerpt(str(cell), 30)!r} is not a number"
+    return "infinity cannot be learned" if number in (float("inf"), float("-inf")) else number
 
 
 def _is_number(cell: object) -> bool:
@@ -302,7 +306,7 @@ def _is_number(cell: object) -> bool:
 
 
 def time_of(cell: object, form: str | None = None) -> tuple[float, bool] | None:
-    """The time that a cell holds, and whether it is a date; None if it holds none."""
+    """Return the time of a cell and whether it is a date; None if it holds no time."""
     try:
         return as_number(cell, form)
     except (ValueError, OverflowError):
@@ -310,7 +314,7 @@ def time_of(cell: object, form: str | None = None) -> tuple[float, bool] | None:
 
 
 class _Reader:
-    """The number of one column in the cells of a line; of `city=Rome`, whether that is what the city is."""
+    """Return the value of one column in the cells of a line; for `city=Rome`, whether the city is Rome."""
 
     def __init__(self, name: str, names: list[str]) -> None:
         column, _, self._text = (name, "", "") if name in names else name.partition("=")
@@ -327,7 +331,7 @@ class _Reader:
 
 
 def read_table(table: Any, roles: Roles, *, field: str = "", without_targets: bool = False) -> RawTable:
-    """All lines of a table. `without_targets`: those columns may be missing (they are what is sought)."""
+    """Read all lines of a table. `without_targets`: the target columns may be missing, as they are to be predicted."""
     where, names, rows, _ = open_table(table, field, roles)
     targets = [name for name in roles.targets if name in names] if without_targets else roles.targets
     part = "columns" if roles.label is not None else "past"
@@ -341,10 +345,10 @@ def read_table(table: Any, roles: Roles, *, field: str = "", without_targets: bo
     ids: list[str] = []
     labels: list[str] = []
     bad: list[Bad] = []
-    counts: Counter[str] = Counter()  # lines of each series, where there is no clock
+    counts: Counter[str] = Counter()  # lines of each series, if there is no clock
     for line, cells, problem in rows:
         if not problem and len(cells) < 2 and not any(str(cell).strip() for cell in cells):
-            continue  # a blank line: nothing is lost with it
+            continue  # a blank line is skipped
         if not problem and len(cells) != len(names):
             problem = f"{len(cells)} columns where the first line has {len(names)}"
         if problem:
@@ -371,9 +375,9 @@ def read_table(table: Any, roles: Roles, *, field: str = "", without_targets: bo
         values.extend(float("nan") if isinstance(value, str) else value for value in found)
     if not times:
         first = "".join(f"\n  {one}" for one in bad[:3])
-        raise RegardError(f"{where}: there is not one line with a time in it{':' if bad else ''}{first}")
+        raise RegardError(f"{where}: no line has a time{':' if bad else ''}{first}")
     if len(kinds) > 1:
-        raise RegardError(f"{where}: column {roles.time!r} has dates and plain numbers; data.time_format says which")
+        raise RegardError(f"{where}: column {roles.time!r} has both dates and plain numbers; set data.time_format")
     return RawTable(
         where, np.array(times), kinds.pop(), np.array(ids, dtype=np.str_), np.array(labels, dtype=np.str_),
         np.array(values).reshape(len(times), len(roles.columns)), np.array(lines, dtype=np.int64), bad,

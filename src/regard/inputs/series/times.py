@@ -1,8 +1,8 @@
-"""Times of a series as numbers, and the step from one to the next.
+"""Times of a series as numbers, and the step between them.
 
-A time is a number: seconds since 1970 (UTC) where it is a date, else what the table says. The step is what most
-neighbors are apart: so many seconds, a working day, so many calendar months, or so much of any other unit.
-`Step.places` puts times on a line where the step has length 1: neighbors 1 apart are regular, 2 or 3 apart leave a gap
+A time is a number: seconds since 1970 (UTC) for a date, else the number of the table. The step is the most frequent
+distance between neighbors: a number of seconds, a working day, a number of calendar months, or of any other unit.
+`Step.places` maps times to a line where the step has length 1. Neighbors 1 apart are regular, 2 or 3 apart leave a gap
 between them, 1.4 apart are irregular.
 """
 
@@ -25,7 +25,7 @@ Unit = Literal["number", "seconds", "weekdays", "months", "rows"]
 
 
 def as_number(cell: object, form: str | None) -> tuple[float, bool]:
-    """A time, and whether it is a date. A ValueError says what is wrong with it."""
+    """Parse a time; return it and whether it is a date. Raises ValueError with the reason."""
     if isinstance(cell, datetime):
         return _seconds(cell), True
     if isinstance(cell, date):
@@ -35,7 +35,7 @@ def as_number(cell: object, form: str | None) -> tuple[float, bool]:
         raise ValueError("the time is missing")
     if form is not None:
         if (moment := parsed(text, form)) is None:
-            raise ValueError(f"{text!r} is no time of the form {form!r}")
+            raise ValueError(f"{text!r} does not match the time format {form!r}")
         return _seconds(moment), True
     if UNIX.fullmatch(text):
         return float(text) / (1000 if len(text.partition(".")[0]) == 13 else 1), True
@@ -47,9 +47,9 @@ def as_number(cell: object, form: str | None) -> tuple[float, bool]:
     try:
         number = float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither an ISO date nor a number; say data.time_format=...") from None
+        raise ValueError(f"{text!r} is not an ISO date and not a number; set data.time_format=...") from None
     if not np.isfinite(number):
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{text!r} is not a time")
     return number, False
 
 
@@ -58,7 +58,7 @@ def _seconds(moment: datetime) -> float:
 
 
 def labels(times: Times, dates: bool) -> list[str]:
-    """As people write them: days alone where the clock says nothing, and no seconds where all are 0."""
+    """Format dates: without the time of day if all are midnight, without seconds if all are 0."""
     if not dates:
         return [f"{time:.12g}" for time in times]
     moments = [datetime.fromtimestamp(float(time), UTC) for time in times]
@@ -70,14 +70,14 @@ def labels(times: Times, dates: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Step:
-    """`size` units from each time to the next. `day`: of the month, where steps are months; 31 is the last of any."""
+    """Step of `size` units. `day`: day of the month for steps of months; 31 is the last of any month."""
 
     unit: Unit
     size: float
     day: int = field(default=0, compare=False)
 
     def places(self, times: Times) -> Float[np.ndarray, " T"]:
-        """The times on a line where the step has length 1."""
+        """Return the times on a line where the step has length 1."""
         if self.unit == "rows":
             return np.arange(len(times), dtype=np.float64)
         if self.unit == "months":
@@ -87,7 +87,7 @@ class Step:
         return times / self.size
 
     def after(self, last: float, count: int) -> Times:
-        """The next `count` times."""
+        """Return the next `count` times."""
         ahead = np.arange(1, count + 1)
         if self.unit == "months":
             return _months_later(last, ahead * int(self.size), self.day)
@@ -97,7 +97,7 @@ class Step:
         return last + ahead.astype(np.float64) * self.size
 
     def season(self) -> int:
-        """Steps of the season that usually matters: of a day, a week or a year."""
+        """Number of steps in the usual season: a day, a week or a year."""
         if self.unit == "months":
             return max(1, round(12 / self.size))
         if self.unit == "weekdays":
@@ -109,7 +109,7 @@ class Step:
         return 1
 
     def counted(self) -> tuple[float, str]:
-        """How long a step is, in the unit that people count it in: (15, "minutes")."""
+        """Return the length of a step in its usual unit: (15, "minutes")."""
         if self.unit == "seconds":
             fits = ((length, name) for length, name in LENGTHS.items() if self.size % length == 0)
             length, name = next(fits, (1.0, "seconds"))
@@ -127,7 +127,7 @@ class Step:
 
 
 def find_step(times: Times, dates: bool) -> Step:
-    """What most neighbors of sorted, different times are apart."""
+    """Return the most frequent distance between sorted, distinct times."""
     apart = np.diff(times)
     if not len(apart):
         return Step("seconds" if dates else "number", 1.0)
@@ -149,7 +149,7 @@ def _days(times: Times) -> np.ndarray:
 
 
 def _day_of_month(times: Times) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The day of the month, from 1, and how many days the month has."""
+    """Return the day of the month, from 1, and the number of days of the month."""
     days = _days(times)
     month = days.astype("datetime64[M]")
     first = month.astype("datetime64[D]")
@@ -157,8 +157,9 @@ def _day_of_month(times: Times) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _months(times: Times) -> Float[np.ndarray, " T"]:
-    """Months since 1970. The fraction is that of the day; it is the same in all months for a day that some of them
-    lack, such as the 30th or the last one, where the last day of a shorter month replaces it."""
+    """Return months since 1970; the fraction is that of the day. A day that some months lack (the 30th, the last one)
+    has the same fraction in all months; the last day of a shorter month replaces it.
+    """
     day, length = _day_of_month(times)
     same = bool((day == np.minimum(day.max(), length)).all())
     month = _days(times).astype("datetime64[M]").astype(np.int64)
@@ -166,7 +167,7 @@ def _months(times: Times) -> Float[np.ndarray, " T"]:
 
 
 def _months_later(last: float, months: NDArray[np.int64], wanted: int) -> Times:
-    """`wanted`: the day of the month that the series keeps to, if the last time does."""
+    """Return times from months. `wanted`: day of the month of the series, if the last time keeps to it."""
     day, length = (int(one[0]) for one in _day_of_month(np.array([last])))
     if day != min(wanted, length):
         wanted = 31 if day == length and day > 28 else day
@@ -177,7 +178,9 @@ def _months_later(last: float, months: NDArray[np.int64], wanted: int) -> Times:
 
 
 def calendar(times: Times, what: list[str]) -> Float[np.ndarray, "T F"]:
-    """Sine and cosine of the hour of the day, the day of the week, of the month, of the year: alike where they meet."""
+    """Return sine and cosine of the hour of the day and of the day of the week, month and year; they are continuous
+    over each cycle.
+    """
     days = _days(times)
     month, year = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
     phases = {

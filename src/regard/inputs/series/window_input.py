@@ -1,4 +1,4 @@
-"""Windows of series come in: the steps of the past that a model reads, and what is known of the steps ahead."""
+"""Windows of series as input: past steps that a model reads, and what is known of future steps."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,11 +19,11 @@ from regard.inputs.series.windows import Windows
 
 
 class WindowInput(WindowReader, SeriesInput):
-    """Windows of series come in; `prepared_windows` gives those of each part of the data."""
+    """Input of windows of series; `prepared_windows` returns those of each part of the data."""
 
     # ------------------------------------------------------------------------------------------------------- the files
     def prepared_windows(self, *, strict: bool = True) -> dict[Role, Windows]:
-        """Those of train, valid and test, and with them the parts that columns play, and their scales."""
+        """Return the windows of train, valid and test, with the roles of the columns and their scales."""
         prepared = prepare_windows(self.data, strict=strict)
         self._fitted = prepared.fitted
         return prepared.windows
@@ -32,23 +32,23 @@ class WindowInput(WindowReader, SeriesInput):
         return windows_report(PreparedWindows(self.fitted, windows), self.season)
 
     def test_windows(self) -> Windows:
-        """Those of the test part, or of a table of its own."""
+        """Return the windows of the test part, or of a separate test table."""
         if self.data.test is None:
             windows = prepare_windows(self.data).windows["test"]
         else:
             windows = other_windows(self.data.test, self.fitted, self.data, "test")
             refuse_errors(windows.panel.findings)
         if not len(windows):
-            raise CallError("there is not one window to test on: give data.test=FILE, or a test part in data.split")
+            raise CallError("no complete test window; set data.test=FILE, or a test part in data.split")
         return windows
 
     @property
     def has_test_data(self) -> bool:
-        return True  # a part of the table is for it
+        return True  # data.split reserves a part of the table
 
     @property
     def season(self) -> int:
-        """Steps of the season that baselines repeat."""
+        """Number of steps in a season, which baselines repeat."""
         return self.data.season or self.fitted.step.season()
 
     # ------------------------------------------------------------------------------------------------------- the model

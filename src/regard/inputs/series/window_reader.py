@@ -1,4 +1,4 @@
-"""Windows of one's own tables, as a model is given them: those that something is to be said of. No torch."""
+"""Windows of the user's tables in the form that models read, for prediction. No torch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,15 +18,17 @@ from regard.inputs.series.windows import Layout, Windows, with_calendar
 
 class WindowReader(SeriesReader):
     def parse(self, words: Sequence[str]) -> list[Any]:
-        """Words on a command line are files, or corpus:NAME."""
+        """Return words of a command line as inputs: files, or corpus:NAME."""
         return [word if word.startswith("corpus:") else Path(word) for word in words]
 
     def read(self, one: Any) -> SeriesItem:
-        """The last window of the first series."""
+        """Return the last window of the first series."""
         return one if isinstance(one, SeriesItem) else self.windows_to_predict(one)[0].item(-1)
 
     def windows_to_predict(self, table: Any, series: str | None = None, at: str | None = None) -> list[Windows]:
-        """For each series of a table: forecast, the window up to its end or `at`; convert, those that cover it."""
+        """Return windows for each series of a table: for forecast, the window up to its end or `at`; for convert,
+        those that cover it.
+        """
         self.refuse_words(table)
         fitted, lay, data = self.fitted, self.layout, self.recipe.data
         names = open_table(table, roles=fitted.roles)[1]
@@ -63,7 +65,7 @@ class WindowReader(SeriesReader):
         return Windows(replace(panel, series=(one,)), rows.astype(np.float32), np.unique(starts).astype(np.int64), lay)
 
     def _lengthened(self, one: Series, end: int, panel: Panel) -> Series:
-        """The series with the steps that are sought: as far as the table has them, and NaN beyond."""
+        """Extend the series by the steps to predict: values of the table where it has them, NaN beyond."""
         known = np.concatenate([one.values, one.ahead]) if len(one.ahead) else one.values
         missing, future = end + self.layout.horizon - len(known), self.fitted.roles.future
         if missing > 0:
@@ -92,13 +94,13 @@ class WindowReader(SeriesReader):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def firsts(self, steps: int) -> list[int]:
-        """Patches begin a stride apart; the last may be nothing but the last value, repeated."""
+        """Return the span of each patch. Patches start a stride apart; the last may only repeat the last value."""
         s = self.recipe.model
         if not isinstance(s, PatchSettings):
             return super().firsts(steps)
         return [min(place * s.stride, steps) for place in range((steps - s.patch) // s.stride + 2)]
 
     def restored(self, item: SeriesItem, column: int) -> Any:
-        """The targets' own past is not read where they are what is sought."""
+        """Return the columns that are read: for convert, without the targets."""
         numbers = item.numbers[:, column].astype(np.float64)
         return self.fitted.scaler.column(numbers, column + (self.layout.targets if self.layout.convert else 0))

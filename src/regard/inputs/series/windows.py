@@ -1,12 +1,12 @@
-"""Windows of series: what the model reads, what it is told of the steps ahead, and what it shall say.
+"""Windows of series: what the model reads, what it knows of the steps ahead, and what it predicts.
 
-    forecast   reads rows  s … s+L−1    of all columns     says rows  s+L … s+L+H−1    of the targets
-    convert    reads rows  s … s+L−1    but no target      says rows  s+L−H … s+L−1    of the targets
+    forecast   reads rows  s … s+L−1    of all columns     predicts rows  s+L … s+L+H−1    of the targets
+    convert    reads rows  s … s+L−1    but no target      predicts rows  s+L−H … s+L−1    of the targets
 
-The table is divided by time, the same moment for all its series. A window belongs to the part that all steps it says
-fall into; what it reads may reach back into the part before, as it would in use (and as is usual in the literature).
-Mean and deviation are those of the training part, so nothing that is learned or scaled knows what comes after it.
-Nothing here needs torch.
+The table is divided by time, at the same moment for all its series. A window belongs to the part that contains all
+steps it predicts. What it reads may reach back into the part before, as in use (and as is usual in the literature).
+Mean and deviation are those of the training part, so nothing learned or scaled depends on later data. Nothing here
+needs torch.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from regard.inputs.series.times import calendar
 
 @dataclass(frozen=True)
 class Layout:
-    """How windows lie in the rows of a table, and its columns: targets, past, future, calendar."""
+    """Layout of windows in the rows of a table, and its columns: targets, past, future, calendar."""
 
     look_back: int
     horizon: int
@@ -45,22 +45,22 @@ class Layout:
 
     @property
     def inputs(self) -> int:
-        """Columns that are read."""
+        """Number of columns that are read."""
         return self.past + self.ahead + (0 if self.convert else self.targets)
 
     @property
     def says_from(self) -> int:
-        """The first row that is said, counted from the window's first row."""
+        """First predicted row, counted from the window's first row."""
         return self.look_back - self.horizon if self.convert else self.look_back
 
     @property
     def rows(self) -> int:
-        """Rows of a window."""
+        """Number of rows of a window."""
         return self.says_from + self.horizon
 
 
 class Cut(NamedTuple):
-    """N windows, scaled. `known`: what is known ahead of the steps to be said, columns of `future` and the calendar."""
+    """N windows, scaled. `known`: what is known of the steps to predict, from `future` columns and the calendar."""
 
     past: Float[np.ndarray, "N S C"]
     known: Float[np.ndarray, "N T F"]
@@ -68,7 +68,7 @@ class Cut(NamedTuple):
 
 
 class Windows:
-    """Windows that begin at `starts`, in scaled rows of all series of a panel, one after the other."""
+    """Windows that start at `starts`, in scaled rows of all series of a panel, one after the other."""
 
     def __init__(
         self, panel: Panel, rows: Float[np.ndarray, "R C"], starts: Int[np.ndarray, " N"], layout: Layout
@@ -97,21 +97,21 @@ class Windows:
         return SeriesItem(name, read, one.past[0], said, one.known[0], one.target[0])
 
     def spread(self, most: int) -> "Windows":
-        """At most so many of them, evenly spread."""
+        """Return at most `most` windows, evenly spaced."""
         return Windows(self.panel, self.rows, self.starts[:: max(1, -(-len(self) // most))], self.layout)
 
     def some(self, most: int) -> list[SeriesItem]:
-        """From first to last, evenly spread; always the same."""
+        """Return evenly spaced windows, from first to last; always the same."""
         return [self.item(int(number)) for number in np.unique(np.linspace(0, len(self) - 1, most).astype(int))]
 
     def digest(self) -> str:
-        """Changes if what the windows read or say does."""
+        """Hash of what the windows read and predict."""
         seen = blake2b(self.starts.tobytes(), digest_size=10)
         seen.update(self.rows[self.used()].tobytes())
         return seen.hexdigest()
 
     def used(self) -> Int[np.ndarray, " U"]:
-        """The rows that any window reads or predicts, in their order."""
+        """Return the rows that any window reads or predicts, in order."""
         change = np.zeros(len(self.rows) + 1, np.int64)
         np.add.at(change, self.starts, 1)
         np.add.at(change, self.starts + self.layout.rows, -1)
@@ -119,12 +119,12 @@ class Windows:
 
 
 def cut_times(panel: Panel, settings: WindowSettings) -> tuple[float, float, float]:
-    """When the training part ends, the validation part ends, and the test part ends (each the first time beyond it)."""
+    """Return the ends of the training, validation and test part (each the first time beyond it)."""
     times = np.unique(np.concatenate([one.times for one in panel.series]))
     split = list(settings.split)
     if sum(split) <= 1 + 1e-9:
         for part, other in ((1, settings.valid), (2, settings.test)):
-            if other is not None:  # it has a file of its own, and leaves its share to training
+            if other is not None:  # it has a separate file and leaves its share to training
                 split[0], split[part] = split[0] + split[part], 0.0
         sizes = [round(share * len(times)) for share in split]
     else:
@@ -135,7 +135,7 @@ def cut_times(panel: Panel, settings: WindowSettings) -> tuple[float, float, flo
 
 
 def with_calendar(panel: Panel, values: NDArray[np.float64], times: NDArray[np.float64], what: list[Any]) -> NDArray:
-    """The columns of a table, and the calendar's beside them."""
+    """Return the columns of a table together with those of the calendar."""
     if what and not panel.dates:
         raise RegardError(f"{panel.where}: data.calendar={','.join(what)} needs dates, but its times are numbers")
     return np.concatenate([values, calendar(times, what)], axis=1)
@@ -144,7 +144,7 @@ def with_calendar(panel: Panel, values: NDArray[np.float64], times: NDArray[np.f
 def windows_of(
     panel: Panel, scaler: Scaler, layout: Layout, settings: WindowSettings, spans: list[tuple[float, float]]
 ) -> list[Windows]:
-    """The windows of each span of time: those that say nothing outside of it."""
+    """Return the windows of each span of time: those that predict no step outside of it."""
     rows, first, starts = [], 0, [[] for _ in spans]
     for one in panel.series:
         columns = scaler.scaled(one.values)

@@ -1,4 +1,4 @@
-"""Recordings from files: kept on disk, and checked. `item.py` has those from one's own hand."""
+"""Recordings from files: stored on disk and checked. `item.py` reads single recordings of the user."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,11 +23,11 @@ from regard.inputs.sound.source import SoundSource
 from regard.inputs.sound.store import SoundStore, write_sounds
 from regard.settings.decisions import Decision
 
-ODD_RATE = 4.0  # a text is suspicious if it has so many times more or fewer tokens a second than is usual ...
+ODD_RATE = 4.0  # a text is suspicious if its tokens per second differ from the usual by this factor ...
 
 ODD_TOKENS = 8  # ... and is not very short
 
-SEEDS: dict[Role, int] = {"valid": 1, "test": 2}  # of sequences that are joined for measuring
+SEEDS: dict[Role, int] = {"valid": 1, "test": 2}  # of joined sequences in validation and test
 
 
 class SoundData(SoundReader, MediaInput):
@@ -53,15 +53,16 @@ class SoundData(SoundReader, MediaInput):
         write_sounds(folder, items, self.data.sound.rate, name=name)
 
     def texts(self, train: MediaStore) -> Iterable[str]:
-        """Joined recordings have spaces between them, which a vocabulary of characters has to know."""
+        """Add a space, which joined recordings have between their texts, to a vocabulary of characters."""
         texts = super().texts(train)
         return texts if self.data.joined is None else (f"{text} {text}" for text in texts)
 
     def examples(
         self, stores: dict[Role, SoundStore], vocabulary: Vocabulary | None, cache: Path | None
     ) -> Mapping[Role, SoundExamples]:
-        """What is measured on is never left out for its length: a score is of all the data. Recordings with labels are
-        never left out: a window of a long one has its label, too."""
+        """Maximum length in training. Validation and test data are never left out for their length: a score covers all
+        data. Recordings with labels are never left out: each window of a long one has its label.
+        """
         data, join = self.data, self.data.joined
         how: dict[str, dict[str, Any]] = {role: {"seed": seed} for role, seed in SEEDS.items()}
         how["train"] = {
@@ -78,7 +79,7 @@ class SoundData(SoundReader, MediaInput):
         }
 
     def look_over(self, check: DataCheck, splits: dict[Role, SoundExamples]) -> dict[str, str]:
-        advice, durations = "look whether the text belongs to the sound", {}
+        advice, durations = "check whether the text belongs to the sound", {}
         for role, one in splits.items():
             samples, tokens = one.recorded()
             vectors = np.array([frame_count(int(count), self.data.sound) for count in samples])
@@ -91,7 +92,7 @@ class SoundData(SoundReader, MediaInput):
             what = f"with {ODD_RATE:g} times more or less text a second than usual"
             check.at("warning", role, np.unique(one.numbers[odd]), what, advice)
             long = np.array([one.numbers[row, 0] for row, _ in one.overlong()], np.int64)
-            check.at("note", role, long, f"longer than {self.limits}", "they are heard in windows")
+            check.at("note", role, long, f"longer than {self.limits}", "they are read in windows")
             seconds = samples.sum() / self.data.sound.rate
             told = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.1f} minutes"
             durations[f"sound in {role}"] = told
@@ -99,12 +100,12 @@ class SoundData(SoundReader, MediaInput):
 
     @property
     def _has_labels(self) -> bool:
-        """Whether what is wanted of a recording is wanted of each of its windows, too."""
+        """Whether each window of a recording has the target of the recording."""
         return self.max_length is None
 
     @property
     def limit(self) -> str:
-        return f"{self.window:g} seconds: they are heard in windows"
+        return f"{self.window:g} seconds: they are read in windows"
 
     @property
     def limits(self) -> str:

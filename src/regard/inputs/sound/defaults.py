@@ -1,20 +1,20 @@
-"""What recordings decide: the rate at which they are heard, how long they may be, and what training may change."""
+"""Settings chosen from recordings: sampling rate, length limit and augmentation."""
 
 from collections.abc import Sequence
 
 from regard.settings.decisions import Decision, percentile
 
-SPEECH = 16_000  # samples a second; more brings speech little
+SPEECH = 16_000  # samples a second; a higher rate improves speech little
 
 
 SLOWEST = 0.9  # of the speeds that training plays recordings at
-AT_ONCE = 10.0  # seconds; a label of a longer recording can be heard in a part of it
+AT_ONCE = 10.0  # seconds; one part of a longer recording is enough for its label
 
 
 def hearing(
-    facts: Sequence[tuple[int, float]], *, most: float = float("inf"), done: str = "are heard in windows"
+    facts: Sequence[tuple[int, float]], *, most: float = float("inf"), done: str = "are read in windows"
 ) -> list[Decision]:
-    """`most`: seconds that are heard at once, at the most; `done`: what happens to longer recordings then."""
+    """Choose settings. `most`: maximum seconds that are read at once; `done`: what happens to longer recordings."""
     rates, seconds = [fact[0] for fact in facts], [fact[1] for fact in facts]
     usual = max(set(rates), key=rates.count)
     rate = min(SPEECH, usual)
@@ -31,14 +31,14 @@ def hearing(
 
 
 def frames(seconds: float) -> int:
-    """Of a recording that training plays slower."""
+    """Duration of a recording at the slowest augmentation speed."""
     return int(seconds * 100 / SLOWEST) + 1
 
 
 def augmentation(count: int) -> list[Decision]:
     if count > 20_000:
         return []
-    why = f"{count:,} recordings are few: no two epochs hear the same"
+    why = f"{count:,} recordings are few: each epoch augments them differently"
     return [
         Decision("data.augment.speeds", [SLOWEST, 1.0, 1.1], why),
         Decision("data.augment.band_masks", 2, why),

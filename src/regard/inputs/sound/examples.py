@@ -2,7 +2,7 @@
 
     row → samples → (joined with others) → (faster or slower) → (noise) → log-mel → (SpecAugment) → padded with zeros
 
-What is drawn for a row comes from (seed, epoch, row) alone, so a stopped run goes on with the very same batches.
+Random numbers of a row depend on (seed, epoch, row) alone, so a resumed run gets identical batches.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSet
 from regard.inputs.sound.spec_augment import spec_augment
 from regard.inputs.sound.store import SoundStore
 
-JOIN, CHANGE, WINDOW = 1, 2, 3  # what random numbers are for: two purposes never share them
+JOIN, CHANGE, WINDOW = 1, 2, 3  # keys of random numbers for different purposes
 
 
 class Utterance(NamedTuple):
-    """A recording of a store, or several joined; `load` reads its samples, at the model's rate."""
+    """Recording of a store, or several joined; `load` reads its samples, at the model's rate."""
 
     name: str
     load: Callable[[], Float[np.ndarray, " N"]]
@@ -40,9 +40,9 @@ class Utterance(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequences:
-    """Longer recordings of short ones: a few, drawn at random, one after the other with pauses between.
+    """Sequences of short recordings: a few, sampled at random, joined with pauses.
 
-    Which ones and with what pauses follows from `seed` and `epoch` alone.
+    The choice and the pauses depend on `seed` and `epoch` alone.
     """
 
     rows: list[NDArray[np.int64]]
@@ -60,8 +60,9 @@ class Sequences:
 
 
 class SoundColumn(MediaColumn):
-    """`augment`: changes for training, others for every row in every epoch. `window`: seconds of a longer recording
-    that are heard at once: the first, or in training others in every epoch."""
+    """Reader of samples and features. `augment`: augmentation, different for every row and epoch. `window`: seconds of
+    a longer recording that are read at once: the first ones, or in training different ones in every epoch.
+    """
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class SoundColumn(MediaColumn):
         self.store, self.sound, self.augment, self.seed = store, sound, augment, seed
         self.samples = store.row_lengths("values")
         most = int(min(window * sound.rate, self.samples.max(initial=1)))
-        #: Samples of each recording that are heard at once.
+        #: Samples of each recording that are read at once.
         self.heard = np.minimum(self.samples, max(1, most))
 
     def length(self, number: int) -> int:
@@ -98,7 +99,7 @@ class SoundColumn(MediaColumn):
         return seeded(self.seed, epoch, row, CHANGE)
 
     def speed(self, row: int, epoch: int) -> float:
-        """What is drawn first for a row."""
+        """Sample the speed of a row; it is sampled first."""
         return 1.0 if self.augment is None else float(self.chance(row, epoch).choice(self.augment.speeds))
 
     def features(self, samples: Float[np.ndarray, " N"], row: int, epoch: int) -> Float[Tensor, "S F"]:
@@ -129,17 +130,18 @@ class SoundExamples(MediaExamples):
         sequences: int = 0,
         seed: int = 0,
     ) -> None:
-        """
+        """Create examples.
+
         max_length   longer targets are left out, and recordings longer than `max_seconds`
-        window       seconds of a longer recording that are heard at once
-        augment      changes for training; None: every epoch is as the first
-        join         make so many `sequences` of the recordings
+        window       seconds of a longer recording that are read at once
+        augment      augmentation for training; None: every epoch equals the first
+        join         make this number of `sequences` of the recordings
         """
         self.column = SoundColumn(store, sound, augment, seed, window)
         longest = frame_count(int(max_seconds * sound.rate), sound) if max_seconds < float("inf") else max_seconds
         super().__init__(store, self.column, vocabulary, max_length=max_length, longest=longest)
         self._join, self._sequences, self._epoch = join, sequences, 0
-        self._other: SoundExamples | None = None  # the last epoch that was asked for, beside this one
+        self._other: SoundExamples | None = None  # another epoch, cached: the last one requested
 
     def in_epoch(self, number: int) -> "SoundExamples":
         if self.column.augment is None or number == self._epoch:
@@ -162,11 +164,11 @@ class SoundExamples(MediaExamples):
         return super().__len__() if self._joined is None else len(self._joined.rows)
 
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Frames, at the speed that was drawn, and tokens."""
+        """Return frames, at the sampled speed, and tokens."""
         _, tokens = super().lengths()
         samples = self.column.heard[self.numbers[:, 0]]
         if self._joined is not None:
-            # As if a space were a token, which it is for characters; other kinds have a few fewer.
+            # Count a space as one token, as for characters; other vocabularies have a few fewer.
             first = np.zeros(len(self.store), np.int32)
             first[self.numbers[::-1, 0]] = tokens[::-1]
             tokens = np.array([first[rows].sum() for rows in self._joined.rows], np.int32)
@@ -189,7 +191,7 @@ class SoundExamples(MediaExamples):
         return target_ids(self._vocabulary, [self.joined(row).texts[0]])[0]
 
     def examples(self, most: int) -> list[Example]:
-        """The first sequences, where there are such."""
+        """Return the first sequences, if recordings are joined."""
         if self._joined is None:
             return super().examples(most)
         return [self.joined(row) for row in range(min(most, len(self)))]
@@ -205,7 +207,7 @@ class SoundExamples(MediaExamples):
         return self.examples(max(len(self.said), len(self)))
 
     def joined(self, row: int) -> Example:
-        """A sequence: its texts with spaces between, and when each of them is heard."""
+        """Return a sequence: its texts joined by spaces, and the time span of each."""
         assert self._joined is not None
         rows, gaps = self._joined.rows[row].tolist(), self._joined.gaps[row].tolist()
         rate, segments, place = self.column.sound.rate, [], 0
@@ -222,5 +224,5 @@ class SoundExamples(MediaExamples):
         return Example(Utterance(f"sequence {row + 1} of {self.store.name}", load), (text,), tuple(segments))
 
     def recorded(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Samples and tokens of single recordings, as they were read."""
+        """Return samples and tokens of single recordings, as stored."""
         return self.column.samples[self.numbers[:, 0]], super().lengths()[1]

@@ -18,23 +18,23 @@ from jaxtyping import Float
 from regard.inputs.sound.settings import SoundSettings
 from regard.look.axis import Axis, axis
 
-RANGE = 8.0  # in powers of ten: 80 dB
-LEAST_POINTS = 512  # of a Fourier transform: fewer would leave the lowest bands without a frequency
+RANGE = 8.0  # powers of ten: 80 dB
+LEAST_POINTS = 512  # of a Fourier transform: with fewer, the lowest bands would contain no frequency
 
 
 def frame_count(samples: int, sound: SoundSettings) -> int:
-    """Every sample is in some frame; the last frame may reach beyond the end."""
+    """Number of frames. Every sample is in a frame; the last frame may reach beyond the end."""
     window, hop = frame_samples(sound)
     return 1 + max(0, math.ceil((samples - window) / hop))
 
 
 def frame_samples(sound: SoundSettings) -> tuple[int, int]:
-    """Samples of a window, and from one window to the next."""
+    """Samples of a window, and samples between the starts of two windows."""
     return round(sound.window * sound.rate), round(sound.hop * sound.rate)
 
 
 class MemoryTimes:
-    """When the vectors of a memory are, in seconds: each stands for `reduction` frames of sound."""
+    """Times of the memory's vectors in seconds; each vector covers `reduction` frames."""
 
     def __init__(self, sound: SoundSettings, reduction: int) -> None:
         self.sound, self.reduction, self.step = sound, reduction, reduction * sound.hop
@@ -45,14 +45,14 @@ class MemoryTimes:
         return -(-frames // self.reduction)
 
     def edges(self, vectors: int) -> Float[np.ndarray, " K1"]:
-        """When each vector begins, and when the last one ends."""
+        """Return the start of each vector and the end of the last one."""
         return self.first + self.step * np.arange(vectors + 1)
 
     def middles(self, vectors: int) -> Float[np.ndarray, " K"]:
         return self.edges(vectors)[:-1] + self.step / 2
 
     def axis(self, features: Float[np.ndarray, "S F"]) -> Axis:
-        """Seconds of a recording or window; the signal is the spectrogram."""
+        """Return the time axis of a recording or window, in seconds; the signal is the spectrogram."""
         frames, vectors = len(features), self.vectors(len(features))
         until = (frames - 1) * self.sound.hop + self.sound.window
         labels = [f"{time:.2f}" for time in self.middles(vectors)]
@@ -61,7 +61,7 @@ class MemoryTimes:
 
 
 def log_mel(samples: Float[np.ndarray, " N"], sound: SoundSettings) -> Float[np.ndarray, "S F"]:
-    """Features of samples that are at `sound.rate`."""
+    """Return the features of samples at `sound.rate`."""
     window, hop = frame_samples(sound)
     frames = frame_count(len(samples), sound)
     padded = np.zeros((frames - 1) * hop + window, np.float32)
@@ -76,19 +76,21 @@ def log_mel(samples: Float[np.ndarray, " N"], sound: SoundSettings) -> Float[np.
 
 
 def silence(sound: SoundSettings) -> Float[np.ndarray, "1 F"]:
-    """What stands for a recording with nothing to hear."""
+    """Return the features of an empty recording."""
     return np.zeros((1, sound.bands), np.float32)
 
 
 @lru_cache(maxsize=8)
 def _hann(window: int) -> Float[np.ndarray, " W"]:
-    """sin²(π n / W), which begins anew where it ends."""
+    """Return the periodic Hann window sin²(π n / W)."""
     return (np.sin(np.pi * np.arange(window) / window) ** 2).astype(np.float32)
 
 
 @lru_cache(maxsize=8)
 def mel_filters(rate: int, points: int, bands: int) -> Float[np.ndarray, "R F"]:
-    """Triangles: each band rises from the center of the one below to its own, and falls to that of the one above."""
+    """Return triangular filters: each band rises from the center of the band below to its center, and falls to that of
+    the band above.
+    """
     highest = 2595 * math.log10(1 + rate / 2 / 700)
     centers = 700 * (10 ** (np.linspace(0, highest, bands + 2) / 2595) - 1)
     frequency = np.arange(points // 2 + 1)[:, None] * rate / points

@@ -1,4 +1,4 @@
-"""Sound comes in: features of short windows, an encoder that listens to them, and seconds to look at."""
+"""Sound input: features of short windows, an encoder, and a time axis in seconds."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class SoundInput(SoundData):
         return Padded.of([torch.from_numpy(item.features) for item in items])
 
     def plain(self, one: Any) -> Float[np.ndarray, " D"]:
-        """The course of each band, and how much it moves."""
+        """Return the course of each band and its variation."""
         return summary_of(self.read(one).features)
 
     # ------------------------------------------------------------------------------------------------------- the model
@@ -54,7 +54,7 @@ class SoundInput(SoundData):
         return self.times.axis(item.features)
 
     def without(self, item: SoundItem, parts: Collection[int]) -> SoundItem:
-        """These frames are made silent: every band as low as it ever is in the recording."""
+        """Return the item with these frames silent: every band at its minimum in the recording."""
         quiet = np.isin(np.arange(len(item.features)) // self.times.reduction, sorted(parts))
         return item._replace(features=np.where(quiet[:, None], item.features.min(axis=0), item.features))
 

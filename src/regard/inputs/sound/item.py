@@ -1,4 +1,6 @@
-"""A recording from one's own hand as a model is given it: found, cut into windows, and made into features. No torch."""
+"""A recording of the user in the form that models read: found, cut into windows and converted to
+features. No torch.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +18,7 @@ from regard.inputs.sound.windows import Window, windows
 
 
 class SoundItem(NamedTuple):
-    """A recording or a window of one. What is silent has no more than a frame, and nobody has to listen to it."""
+    """Recording, or a window of one. A silent one has at most one frame and is not passed to the model."""
 
     name: str
     features: Float[np.ndarray, "S F"]
@@ -27,19 +29,19 @@ class SoundItem(NamedTuple):
 
 
 class SoundReader:
-    """What inputs of sound have in common, with torch and without. `find`: what a word stands for."""
+    """Base class of sound readers, with torch and without. `find` resolves a word to a recording."""
 
     recipe: Any
     find: Callable[[str], Any]
 
     def read(self, one: Any) -> SoundItem:
-        """A path, `Sound(samples, rate)`, or one of the examples; as a whole."""
+        """Read a path, `Sound(samples, rate)`, or an example, as one item."""
         (item,) = self.pieces(one, float("inf"))
         return item
 
     @property
     def window(self) -> float:
-        """Seconds that the model hears at once: longer recordings are heard in windows."""
+        """Maximum seconds that the model reads at once; longer recordings are read in windows."""
         return getattr(self.recipe.decoding, "window", self.recipe.data.max_seconds)
 
     def windows(self, one: Any) -> Iterator[SoundItem]:
@@ -49,7 +51,7 @@ class SoundReader:
         return self.seconds(one) > self.window
 
     def seconds(self, one: Any) -> float:
-        """How long a recording is; of a file, by its header."""
+        """Return the duration of a recording; for a file, from its header."""
         if isinstance(one, SoundItem):
             return one.seconds
         try:
@@ -62,7 +64,7 @@ class SoundReader:
             raise CallError(f"{self.name(one)}: {problem}") from None
 
     def pieces(self, one: Any, longest: float) -> Iterator[SoundItem]:
-        """Cut where it is quiet into windows of at most `longest` seconds, which are read one after the other."""
+        """Cut a recording at quiet places into windows of at most `longest` seconds, in order."""
         if isinstance(one, SoundItem):
             yield one
             return
@@ -78,13 +80,13 @@ class SoundReader:
             raise CallError(f"{name}: {problem}") from None
 
     def place(self, one: Any) -> Any:
-        """A recording in memory, or where one is."""
-        if isinstance(one, Mapping) and {"array", "sampling_rate"} <= one.keys():  # as the `datasets` library has them
+        """Open a recording in memory or in a file."""
+        if isinstance(one, Mapping) and {"array", "sampling_rate"} <= one.keys():  # as in the `datasets` library
             return Sound(one["array"], one["sampling_rate"])
         if not isinstance(one, Sound | str | Path | bytes):
             raise CallError(
                 f"an input is the path or the bytes of a recording, or regard.Sound(samples, rate), not "
-                f"{type(one).__name__}: without its rate, nobody knows how fast an array is to be played"
+                f"{type(one).__name__}; an array needs its sampling rate"
             )
         return self.find(str(one)) if isinstance(one, str | Path) else one
 
@@ -104,5 +106,5 @@ class SoundReader:
         return as_wav(place if isinstance(place, Sound) else read_sound(place))
 
     def length(self, item: SoundItem) -> int:
-        """In frames: it is they that cost."""
+        """Number of frames, which determine the cost."""
         return 0 if item.silent else len(item.features)

@@ -2,8 +2,8 @@
 
     samples  mono float32, usually within −1 … 1: the mean of the channels
 
-A recording is opened once and read in pieces, so that a long one never has to be in memory. What makes a recording
-useless raises `SoundError` with the reason; what makes it suspicious is told by `flaws`.
+A recording is opened once and read in pieces, so that a long one never has to be in memory. An unusable recording
+raises `SoundError` with the reason; `flaws` reports suspicious ones.
 """
 
 import io
@@ -20,23 +20,23 @@ from regard.errors import CallError, RegardError, pip_install
 from regard.inputs.media_files import Bytes
 
 ENDINGS = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".au", ".caf", ".w64"))
-SILENT = 10 ** (-70 / 20)  # a peak below −70 dB of full scale: nothing to hear in 16 bits but their rounding
-MOST_SAMPLES = 2**28  # of a recording that is read whole, over all channels: a gigabyte
-CLIPPED_SHARE = 0.01  # of all samples at the very top: what a microphone turned up too far leaves
+SILENT = 10 ** (-70 / 20)  # a peak below −70 dB of full scale: with 16 bits, only rounding noise
+MOST_SAMPLES = 2**28  # of a recording that is read as a whole, over all channels: one gigabyte
+CLIPPED_SHARE = 0.01  # share of samples at full scale above which the microphone level was too high
 
 Samples = Float[np.ndarray, " N"]
 
 
 class SoundError(RegardError):
-    """A recording that cannot be used. The message says why, without its name."""
+    """Unusable recording. The message contains the reason, without the name of the recording."""
 
 
 @dataclass(frozen=True, init=False)
 class Sound:
-    """A recording, or a piece of one, as samples: an array or a tensor; channels become their mean.
+    """Recording, or a part of one, as samples: an array or a tensor; the channels are averaged.
 
-    Of two dimensions, the longer one is time. Whole numbers are shares of the largest that their type has; those of a
-    type without a sign have their zero in its middle (128 of uint8), as in WAV files of 8 bits.
+    Of two dimensions, the longer one is time. Integers are scaled by the largest value of their type. Unsigned types
+    have their zero in the middle (128 of uint8), as in WAV files of 8 bits.
     """
 
     samples: Samples
@@ -58,7 +58,7 @@ def _mono(given: Any) -> Samples:
     samples = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
     if samples.dtype.kind not in "fiu" or samples.ndim not in (1, 2):
         raise CallError(
-            f"Sound(samples, ...): an array of {samples.dtype} and shape {samples.shape} is no sound; give numbers of "
+            f"Sound(samples, ...): an array of {samples.dtype} and shape {samples.shape} is not sound; give numbers of "
             "one dimension, or two (samples × channels)"
         )
     if samples.dtype != np.float32:
@@ -69,12 +69,12 @@ def _mono(given: Any) -> Samples:
     if samples.ndim == 2:
         samples = samples.mean(axis=int(samples.shape[0] >= samples.shape[1]))
     if not np.isfinite(samples).all():
-        raise CallError("Sound(samples, ...): some samples are no numbers (NaN or infinite)")
+        raise CallError("Sound(samples, ...): some samples are NaN or infinite")
     return samples
 
 
 class SoundFile:
-    """An open recording: its length is known, and pieces of it can be read."""
+    """Open recording of known length; parts of it can be read."""
 
     def __init__(self, source: Path | bytes) -> None:
         library = _library()
@@ -85,7 +85,7 @@ class SoundFile:
                 raise SoundError("the file has no bytes")
             self._file = library.SoundFile(io.BytesIO(source) if isinstance(source, bytes) else str(source))
         except FileNotFoundError:
-            raise SoundError("there is no such file") from None
+            raise SoundError("no such file") from None
         except OSError as problem:
             raise SoundError(f"cannot be read ({problem.strerror or problem})") from None
         except library.LibsndfileError as problem:
@@ -97,7 +97,7 @@ class SoundFile:
             missing = _missing_bytes(file.read(1 << 16), size)
         if missing:
             self.close()
-            raise SoundError(f"is cut short: {missing:,} bytes that its header promises are not there")
+            raise SoundError(f"is cut short: {missing:,} bytes less than its header gives")
         if not self.length:
             self.close()
             raise SoundError("has no samples")
@@ -107,7 +107,7 @@ class SoundFile:
         return self.length / self.rate
 
     def read(self, start: int = 0, count: int | None = None) -> Samples:
-        """Samples from `start` on, `count` of them or all; channels become their mean."""
+        """Return samples from `start`, `count` of them or all, averaged over channels."""
         wanted = min(self.length - start, self.length if count is None else count)
         try:
             self._file.seek(start)
@@ -119,7 +119,7 @@ class SoundFile:
             raise SoundError(f"is cut short: {found:.2f} of {self.seconds:.2f} seconds are there")
         mono = samples.mean(axis=1)
         if not np.isfinite(mono).all():
-            raise SoundError("has samples that are no numbers (NaN or infinite)")
+            raise SoundError("has samples that are NaN or infinite")
         return mono
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class SoundFile:
 
 
 def open_sound(place: Bytes | Path | bytes) -> SoundFile:
-    """A file of its own is read in pieces, a member of an archive is held in memory."""
+    """Open a file, which is read in pieces, or a member of an archive, which is held in memory."""
     if not isinstance(place, Bytes):
         return SoundFile(place)
     try:
@@ -143,7 +143,7 @@ def open_sound(place: Bytes | Path | bytes) -> SoundFile:
 
 
 def read_sound(place: Bytes | Path | bytes) -> Sound:
-    """A whole recording."""
+    """Read a whole recording."""
     with open_sound(place) as file:
         if file.length * file.channels > MOST_SAMPLES:
             raise SoundError(f"has {file.length * file.channels:,} samples, more than {MOST_SAMPLES:,}: cut it")
@@ -155,17 +155,17 @@ def is_silent(samples: Samples) -> bool:
 
 
 def is_clipped(samples: Samples) -> bool:
-    """Many samples at the highest level, which a sound that was recorded well touches now and then only."""
+    """Whether many samples are at full scale, which is rare in a well-recorded sound."""
     size = np.abs(samples)
     peak = size.max(initial=0.0)
     return bool(peak > 0.5 and (size >= 0.999 * peak).mean() > CLIPPED_SHARE)
 
 
 def _missing_bytes(head: bytes, size: int) -> int:
-    """How many bytes a WAV file lacks; libsndfile reads what is left of one without a word.
+    """Return the number of bytes that a WAV file lacks; libsndfile reads truncated files without an error.
 
-    RIFF: after 12 bytes, chunks of a name, a length and so many bytes, padded to an even number. A length of 0 or of
-    all ones is what recorders write that did not know it.
+    RIFF: after 12 bytes, chunks of a name, a length and that number of bytes, padded to an even number. Recorders that
+    do not know the length write 0 or all ones.
     """
     if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
         return 0

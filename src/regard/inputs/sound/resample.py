@@ -17,15 +17,15 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-ZEROS = 24  # zero crossings of the sinc on each side: the steeper the filter, the longer it rings
+ZEROS = 24  # zero crossings of the sinc on each side; more make the filter steeper but longer
 BETA = 10.0  # of the Kaiser window: aliases about 100 dB down
 ROLL_OFF = 0.95  # the cut-off, as a share of the lower half rate
 AT_ONCE = 4096  # groups of q samples that are computed together
-FINEST = 1000  # the largest q; rates that share no factor are met to one part in a thousand at worst
+FINEST = 1000  # the largest q; rates without a common factor are approximated to one part in a thousand at worst
 
 
 def resample(samples: Float[np.ndarray, " N"], rate: float | int, wanted: float | int) -> Float[np.ndarray, " M"]:
-    """`samples` at `rate` per second to `wanted` per second; the length changes by the same factor, rounded up."""
+    """Resample `samples` from `rate` to `wanted` per second; the length changes by the same factor, rounded up."""
     step = Fraction(rate / wanted).limit_denominator(FINEST)
     if step == 1 or not len(samples):
         return samples
@@ -40,7 +40,7 @@ def resample(samples: Float[np.ndarray, " N"], rate: float | int, wanted: float 
 
 @lru_cache(maxsize=16)
 def _filters(p: int, q: int) -> tuple[Float[np.ndarray, "q L"], int]:
-    """Filter i gives the samples at (n + i/q) · p; `reach` is how far the filters reach back."""
+    """Return the filters; filter i gives the samples at (n + i/q) · p. `reach` is the half width of the filters."""
     cut_off = ROLL_OFF * min(1.0, q / p)
     reach = math.ceil(ZEROS / cut_off)
     place = np.arange(-reach, reach + p + 1, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Settings of recordings, of what is done to sound, and of what listens to it."""
+"""Settings of recordings, of augmentation, and of sound encoders."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -15,43 +15,47 @@ from regard.settings.pooling import PoolingSettings
 
 
 class SoundSettings(Settings):
-    """How sound becomes features: log-mel energies of short windows."""
+    """Sound features: log-mel energies of short windows."""
 
-    rate: int = Field(16_000, ge=1000, description="samples a second that the model hears; other files are resampled")
+    rate: int = Field(
+        16_000, ge=1000, description="sampling rate of the model, in samples a second; other files are resampled"
+    )
     bands: int = Field(40, ge=4, description="bands of frequency, equally wide on the mel scale")
-    window: float = Field(0.025, gt=0, le=1, description="seconds of sound that one frame looks at")
+    window: float = Field(0.025, gt=0, le=1, description="seconds of sound in one frame")
     hop: float = Field(0.010, gt=0, le=1, description="seconds from one frame to the next")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.hop > self.window:
-            yield "hop", f"is more than window={self.window:g}: sound between the frames would not be heard"
+            yield "hop", f"is more than window={self.window:g}: sound between the frames would be lost"
         if self.hop * self.rate < 1:
             yield "hop", f"is less than one sample at rate={self.rate}"
 
 
 class AugmentSettings(Settings):
-    """What training does to recordings, so that no two epochs hear the same. Validation and test are left alone."""
+    """Augmentation of recordings in training, different in each epoch. Validation and test data are not changed."""
 
     speeds: list[Annotated[float, Field(ge=0.5, le=2)]] = Field(
-        [1.0], min_length=1, description="one of these is drawn each time: how much faster (and higher) it is played"
+        [1.0], min_length=1, description="playback speeds (also of pitch); one is sampled for each recording and epoch"
     )
-    band_masks: int = Field(0, ge=0, description="SpecAugment: groups of bands that are blotted out")
-    band_width: int = Field(8, ge=0, description="most bands in such a group")
-    time_masks: int = Field(0, ge=0, description="SpecAugment: stretches of time that are blotted out")
+    band_masks: int = Field(0, ge=0, description="SpecAugment: number of masked groups of bands")
+    band_width: int = Field(8, ge=0, description="maximum bands in such a group")
+    time_masks: int = Field(0, ge=0, description="SpecAugment: number of masked stretches of time")
     time_width: float = Field(0.4, ge=0, description="longest such stretch, in seconds")
     time_share: float = Field(0.2, ge=0, le=1, description="longest such stretch, as a share of the recording")
-    noise: float | None = Field(None, ge=0, description="add white noise, at least so many dB below; null is none")
+    noise: float | None = Field(
+        None, ge=0, description="add white noise, at least this number of dB below the sound; null: none"
+    )
 
 
 class JoinSettings(Settings):
-    """Make longer recordings of short ones: a few, drawn at random, one after the other."""
+    """Join short recordings to longer ones: a few, sampled at random, one after the other."""
 
-    fewest: int = Field(2, ge=1, description="fewest recordings in a sequence")
-    most: int = Field(4, ge=1, description="most recordings in a sequence")
+    fewest: int = Field(2, ge=1, description="minimum number of recordings in a sequence")
+    most: int = Field(4, ge=1, description="maximum number of recordings in a sequence")
     gap: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = Field(
         (0.0, 0.2), description="shortest and longest pause between two, in seconds"
     )
-    train: int = Field(2000, ge=1, description="sequences in an epoch of training; drawn anew for each epoch")
+    train: int = Field(2000, ge=1, description="sequences in an epoch of training; sampled for each epoch")
     valid: int = Field(200, ge=1, description="sequences for validation, always the same")
     test: int = Field(1000, ge=1, description="sequences for testing, always the same")
 
@@ -59,38 +63,38 @@ class JoinSettings(Settings):
         if self.most < self.fewest:
             yield "most", f"is less than fewest={self.fewest}"
         if self.gap[1] < self.gap[0]:
-            yield "gap", f"ends at {self.gap[1]:g}, before it begins"
+            yield "gap", f"ends at {self.gap[1]:g}, before it starts"
 
 
 class RecordingSettings(MediaSettings):
-    """Recordings, and what is written beside each: what is said in it, or what it is."""
+    """Recordings with their targets: what is spoken in them, or labels."""
 
     path: Column | None = column("path", "first column")
     sound: SoundSettings = Field(SoundSettings.model_validate({}), description="how sound becomes features")
-    augment: AugmentSettings = Field(AugmentSettings.model_validate({}), description="changes for training")
+    augment: AugmentSettings = Field(AugmentSettings.model_validate({}), description="augmentation in training")
     max_seconds: float = Field(
         30.0,
         gt=0,
-        description="longer recordings are left out of training; where they have labels, they are heard in windows of "
-        "so many seconds: training takes another window of each in every epoch, prediction the mean of all",
+        description="longer recordings are left out of training; where they have labels, they are read in windows of "
+        "this length: training takes a different window of each in every epoch, prediction the mean of all",
     )
 
     @property
     def joined(self) -> JoinSettings | None:
-        """How longer recordings are made of short ones; None: not at all."""
+        """How short recordings are joined; None: not at all."""
         return None
 
 
 class SoundDataSettings(RecordingSettings):
-    """Recordings, and what is said in each.
+    """Recordings with their transcripts.
 
-    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl: a path and a text a line; paths are taken from the
-    folder of the list), a folder (x.wav with x.txt beside it), FILE.tar (the same, packed), or corpus:NAME.
+    Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl: a path and a text a line; paths are relative to
+    the folder of the list), a folder (x.wav with x.txt next to it), FILE.tar (the same, packed), or corpus:NAME.
     """
 
     text: Column | None = column("text", "second column")
-    spoken: dict[str, str] = Field({}, description="texts that stand for others: {'7': seven}")
-    join: JoinSettings | None = Field(None, description="make sequences of short recordings; null is as they are")
+    spoken: dict[str, str] = Field({}, description="texts to replace by others: {'7': seven}")
+    join: JoinSettings | None = Field(None, description="join short recordings to sequences; null: do not join")
     max_length: int = Field(400, ge=2, description="texts of more tokens are left out of training")
 
     @property
@@ -108,22 +112,22 @@ class SoundDataSettings(RecordingSettings):
 
 # ------------------------------------------------------------------------------------------------------------ encoders
 class PyramidSizes(Settings):
-    """A pyramid of recurrent layers in both directions, each of which halves the number of frames."""
+    """Pyramid of bidirectional recurrent layers, each of which halves the number of frames."""
 
     cell: Literal["gru", "lstm"] = Field("lstm", description="recurrent cell")
-    stack: int = Field(1, ge=1, description="frames that are put together before the first layer")
+    stack: int = Field(1, ge=1, description="frames that are concatenated before the first layer")
     encoder_layers: int = Field(1, ge=1, description="layers before the pyramid")
     pyramid: int = Field(3, ge=0, description="layers after the first that each halve the number of frames")
-    positions: bool = Field(True, description="tell what attends when each vector of the memory was heard")
+    positions: bool = Field(True, description="give the decoder the time of each memory vector")
 
     @property
     def reduction(self) -> int:
-        """Frames for each vector of the memory."""
+        """Number of frames for each vector of the memory."""
         return self.stack * 2**self.pyramid
 
 
 class ConvolutionSizes(Settings):
-    """Convolutions that make four frames one, then the blocks of a Transformer."""
+    """Convolutions that reduce the frames by four, then Transformer blocks."""
 
     channels: int = Field(32, ge=1, description="channels of the two convolutions")
 
@@ -133,27 +137,27 @@ class ConvolutionSizes(Settings):
 
 
 class PyramidSettings(PyramidSizes, RecurrentSettings):
-    """The pyramid, under a decoder that attends to it."""
+    """Pyramid encoder with a decoder that attends to it."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
         if not self.bidirectional:
             yield "bidirectional", "must be true: the pyramid reads sound in both directions"
         if self.doubly_stochastic:
-            yield "doubly_stochastic", "is for pictures: of sound, much is pause that no letter looks at"
+            yield "doubly_stochastic", "is for pictures: sound has pauses, to which no letter attends"
 
 
 class ConvolutionSettings(ConvolutionSizes, TransformerSettings):
-    """The Transformer, encoder and decoder, above convolutions."""
+    """Transformer encoder and decoder, above convolutions."""
 
 
 class SoundRecurrentSettings(PyramidSizes, PoolingSettings):
-    """The pyramid on its own; what it heard becomes one vector."""
+    """Pyramid encoder alone; its vectors are pooled to one."""
 
     kind: Literal["sound_recurrent"] = Field("sound_recurrent", description="sound_recurrent or sound_transformer")
     width: int = Field(128, ge=1, description="width of the states (each direction has half)")
     pyramid: int = Field(2, ge=0, description="layers after the first that each halve the number of frames")
-    positions: bool = Field(False, description="tell the pooling when each vector of the memory was heard")
+    positions: bool = Field(False, description="give the pooling the time of each memory vector")
     dropout: float = Field(0.2, ge=0, lt=1, description="share of activations dropped in training")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -163,7 +167,7 @@ class SoundRecurrentSettings(PyramidSizes, PoolingSettings):
 
 
 class SoundTransformerSettings(ConvolutionSizes, PoolingSettings):
-    """A Transformer encoder above convolutions, on its own; what it heard becomes one vector."""
+    """Transformer encoder above convolutions, alone; its vectors are pooled to one."""
 
     kind: Literal["sound_transformer"] = Field("sound_transformer", description="sound_recurrent or sound_transformer")
     width: int = Field(128, ge=1, description="width of the vectors between layers (d_model)")

@@ -1,4 +1,4 @@
-"""Where the user's recordings are (`media_source.py`). No torch."""
+"""Source of the user's recordings (`media_source.py`). No torch."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

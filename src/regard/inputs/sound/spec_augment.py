@@ -14,7 +14,7 @@ from regard.inputs.sound.settings import AugmentSettings
 def spec_augment(
     features: Float[np.ndarray, "S F"], how: AugmentSettings, hop: float, chance: np.random.Generator
 ) -> Float[np.ndarray, "S F"]:
-    """A copy with bands and stretches of time blotted out; `hop` is the time of a frame, in seconds."""
+    """Return a copy with masked bands and stretches of time; `hop` is the time of a frame, in seconds."""
     features = features.copy()
     frames, bands = features.shape
     for _ in range(how.band_masks):

@@ -1,8 +1,8 @@
-"""A store of recordings: their sound at the model's rate.
+"""Store of recordings: their sound at the model's rate.
 
-Samples are kept, not features: joining recordings and playing them faster are done to sound, anew in every epoch, and
-making the features of a batch takes a small part of the time that training on it does. They are int16, each recording
-scaled to its peak.
+Samples are stored rather than features. Joining and speed perturbation change the sound in every epoch, and the
+features of a batch take little time compared with training on it. Samples are int16, each recording scaled to its
+peak.
 """
 
 from collections.abc import Iterable
@@ -28,17 +28,17 @@ class SoundStore(MediaStore):
         return tuple(Segment(*one) for one in written)
 
     def samples(self, number: int, start: int = 0, end: int | None = None) -> Float[np.ndarray, " N"]:
-        """All of a recording, or a part of it; nothing else is read."""
+        """Read all of a recording, or only a part of it."""
         return self.row("values", number)[start:end].astype(np.float32) * (self["scale"][number] / FULL)
 
 
 def write_sounds(folder: Path, items: Iterable[Entry | Bad], rate: int, *, name: str) -> None:
-    """Read all recordings into `folder`, which must exist. One of them is in memory at a time."""
+    """Read all recordings into `folder`, which must exist, one at a time in memory."""
     write_media(folder, name, (_loaded(item, rate) for item in items), Array("int16", ragged=True))
 
 
 def _loaded(entry: Entry | Bad, rate: int) -> Loaded | Bad:
-    """A recording with its samples; one that has none becomes a `Bad` that says why."""
+    """Return a recording with its samples, or a `Bad` with the reason if it has none."""
     if isinstance(entry, Bad):
         return entry
     try:

@@ -1,4 +1,4 @@
-"""A recording as the bytes of a WAV file, to listen to."""
+"""A recording as the bytes of a WAV file."""
 
 import io
 import wave

@@ -2,8 +2,8 @@
 
     energy[i] = mean of x² over 10 ms, smoothed over 200 ms        cut = argmin energy in the second half of the window
 
-One window is in memory at a time, whatever the length of the recording. Before the cut lies at least half a window,
-so there are at most twice as many windows as there would have to be.
+One window is in memory at a time, whatever the length of the recording. Each window is at least half full, so there
+are at most twice as many as necessary.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class Window(NamedTuple):
 
 
 def windows(recording: SoundFile | Sound, longest: float) -> Iterator[Window]:
-    """Pieces of at most `longest` seconds, which together are the whole recording."""
+    """Yield pieces of at most `longest` seconds, which together are the whole recording."""
     rate = recording.rate
     length = len(recording.samples) if isinstance(recording, Sound) else recording.length
     if not length:
@@ -41,7 +41,7 @@ def windows(recording: SoundFile | Sound, longest: float) -> Iterator[Window]:
 
 
 def quietest(samples: Float[np.ndarray, " N"], rate: int, earliest: int) -> int:
-    """The sample in the middle of the quietest stretch that ends after `earliest`."""
+    """Return the sample in the middle of the quietest stretch that ends after `earliest`."""
     step = max(1, round(STEP * rate))
     energy = np.add.reduceat(samples.astype(np.float64) ** 2, np.arange(0, len(samples), step))[:-1]
     width = max(1, min(round(SMOOTH / STEP), len(energy)))

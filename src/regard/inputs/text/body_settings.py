@@ -1,4 +1,4 @@
-"""What reads a text on its own: an encoder, from scratch or a trained one; and how its vectors become one."""
+"""Settings of encoders for one text, from scratch or pretrained, and of their pooling."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -18,7 +18,7 @@ class NoiseSettings(Settings):
 
 
 class RecurrentReaderSettings(NoiseSettings):
-    """Embedding, LSTM or GRU, attention over its states."""
+    """Embedding, LSTM or GRU, and attention over the states."""
 
     kind: Literal["recurrent"] = Field("recurrent", description="recurrent, transformer or pretrained")
     cell: Literal["gru", "lstm"] = Field("lstm", description="recurrent cell")
@@ -26,8 +26,8 @@ class RecurrentReaderSettings(NoiseSettings):
     embedding: int = Field(128, ge=1, description="width of the word vectors")
     layers: int = Field(1, ge=1, description="depth")
     bidirectional: bool = Field(True, description="read the text in both directions")
-    self_attention: bool = Field(False, description="each state first looks at all states, by the score")
-    score: ScoreName = Field("additive", description="how a query is held against a state, where there is attention")
+    self_attention: bool = Field(False, description="let each state attend to all states, by the score")
+    score: ScoreName = Field("additive", description="attention score of a query and a state")
     dropout: float = Field(0.3, ge=0, lt=1, description="share of word vectors' and states' numbers dropped")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -36,30 +36,34 @@ class RecurrentReaderSettings(NoiseSettings):
 
 
 class TransformerReaderSettings(EncoderSettings, NoiseSettings):
-    """A Transformer encoder, from scratch, that reads `<s>` text `</s>`; `<s>` is the class token, [CLS]."""
+    """Transformer encoder from scratch that reads `<s>` text `</s>`; `<s>` is the class token, [CLS]."""
 
 
 class PretrainedReaderSettings(PretrainedSettings, NoiseSettings):
-    """The encoder of another run, such as one that `regard import` made."""
+    """Encoder of another run, such as one that `regard import` made."""
 
-    frozen: bool = Field(False, description="leave the encoder as it is, and train what stands above it")
+    frozen: bool = Field(False, description="freeze the encoder and train only the layers above it")
 
 
 class RecurrentTextSettings(RecurrentReaderSettings):
-    """Embedding, LSTM or GRU, attention over its states, pooling."""
+    """Embedding, LSTM or GRU, attention over the states, pooling."""
 
     pooling: TextPooling = Field("attention", description="how the states become one vector")
 
 
 class TransformerTextSettings(TransformerReaderSettings):
-    """A Transformer encoder and its pooling."""
+    """Transformer encoder and its pooling."""
 
     pooling: EncoderPooling = Field("cls", description="how the vectors become one; summary: by BERT's pooler")
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a vector; pooling=attention only")
+    score: ScoreName = Field(
+        "scaled_dot", description="attention score of a query and a vector; pooling=attention only"
+    )
 
 
 class PretrainedTextSettings(PretrainedReaderSettings):
-    """The encoder of another run, and its pooling."""
+    """Encoder of another run, and its pooling."""
 
     pooling: EncoderPooling = Field("mean", description="how the vectors become one; summary: by BERT's pooler")
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a vector; pooling=attention only")
+    score: ScoreName = Field(
+        "scaled_dot", description="attention score of a query and a vector; pooling=attention only"
+    )

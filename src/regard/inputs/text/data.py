@@ -1,4 +1,4 @@
-"""Texts from files and from one's own hand: pairs on disk as token ids, and what is wrong with them."""
+"""Texts from files: pairs on disk as token ids, and the data check."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -25,12 +25,14 @@ from regard.inputs.text.pairs import Frame, PairExamples, write_pairs
 from regard.inputs.tokenized import TokenizedInput
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
 
-LOOKED_AT = 2000  # pairs whose lengths decide how much is written
+LOOKED_AT = 2000  # pairs whose lengths determine the length limits
 
 
 class TextData(TokenizedInput):
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
-        """Two passes over the training data to learn both vocabularies, and one over each split to store ids."""
+        """Prepare the pairs: two passes over the training data to learn both vocabularies, one
+        over each split to store ids.
+        """
         steps, sources = Steps.of(self.data, cache, strict=strict), PairSource.by_role(self.data)
         splits = steps.splits(sources)
         vocabulary = self._learn(steps, splits["train"], steps.count(sources["train"]).pairs, targets)
@@ -43,7 +45,7 @@ class TextData(TokenizedInput):
         return [one.target for one in read if isinstance(one, Pair)]
 
     def _learn(self, steps: Steps, train: Split[Pair], pairs: int, targets: Targets) -> Vocabulary:
-        """Both vocabularies, from training pairs only, and from an even choice of them if there are very many."""
+        """Learn both vocabularies from training pairs only; if there are very many, from an even sample of them."""
         how = self.data.tokenizer
         key, every = [train.depends_on(), how.learn_from], -(-pairs // how.learn_from)
 
@@ -59,7 +61,7 @@ class TextData(TokenizedInput):
 
     def _store(self, steps: Steps, role: Role, split: Split[Pair], target: Vocabulary) -> Store:
         data, source = self.data, self.writer()
-        overlong = data.overlong if role == "train" else "cut"  # a score is of all the data
+        overlong = data.overlong if role == "train" else "cut"  # a score covers all data
 
         def write(folder: Path, name: str, items: Iterable[Pair | Bad]) -> None:
             write_pairs(folder, items, source, target, name=name, max_length=data.max_length, overlong=overlong)
@@ -72,11 +74,13 @@ class TextData(TokenizedInput):
         return PairExamples(store, split, self.frame, self.example)
 
     def writer(self) -> Vocabulary:
-        """What writes inputs as the ids of a store: the tokenizer, or more than it."""
+        """Tokenizer of a store's inputs, or a wrapper of it."""
         return self.tokenizer
 
     def check(self, splits: dict[Role, Any], vocabulary: Vocabulary) -> CheckReport:
-        """A target that is a text like the source is held against it; else it is what is said of one, like a label."""
+        """Check the lengths and tokens of a split. Text targets are also checked for length ratio and copies; other
+        targets are treated as labels.
+        """
         stores: dict[Role, Store] = {role: one.store for role, one in splits.items()}
         data, sides, texts = self.data, self.data.columns.pair, isinstance(vocabulary, Tokenizer)
         noun = "pair" if texts else sides[0]
@@ -90,7 +94,7 @@ class TextData(TokenizedInput):
         for role, store in stores.items():
             source, target = store.row_lengths("source"), store.row_lengths("target")
             advice = "remove them, or use data.tokenizer.kind=byte"
-            nothing = "in which the tokenizer finds nothing to read"
+            nothing = "that are empty after tokenization"
             found.at("warning", role, np.flatnonzero(source <= 1), nothing, advice)
             if texts:
                 different = len(np.unique(store.hashes[:, 1]))
@@ -98,7 +102,7 @@ class TextData(TokenizedInput):
                     what = f"{len(store):,} pairs with {different} different targets: these look like labels"
                     advice = f"`regard train {data.train}` makes a classifier"
                     found.add("warning", role, what, advice, count=len(store))
-                advice = "look whether these are translations of each other"
+                advice = "check whether these are translations of each other"
                 found.unequal(role, source, target, "with one side more than 4 times longer than usual", advice)
                 same = np.flatnonzero(store.hashes[:, 0] == store.hashes[:, 1])
                 share = len(same) / len(store)
@@ -108,26 +112,26 @@ class TextData(TokenizedInput):
         return found.report({sides[0]: self.tokenizer.size, sides[1]: vocabulary.size})
 
     def test(self) -> tuple[list[Example], str]:
-        """Nothing is cut or skipped for its length: a score is of all the data."""
+        """Return the test examples. Nothing is cut or skipped for its length: a score covers all data."""
         split: Split[Pair] = find_test(PairSource.by_role(self.data), self.data.test_share)
         items, source = list(watched(split.read(), f"reading {split}")), split.source
         pairs = [item for item in items if isinstance(item, Pair)]
         if not pairs:
-            raise RegardError(f"data.test={split}: there is not one {self._noun} in it")
+            raise RegardError(f"data.test={split}: it contains no {self._noun}")
         lost = len(items) - len(pairs)
         examples = [self.example(pair) for pair in pairs]
-        return examples, f"{lost} lines of {source.where} that are no {self._noun}" if lost else ""
+        return examples, f"{lost} lines of {source.where} that cannot be read as a {self._noun}" if lost else ""
 
     def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> Column:
         self.learn(values.values())
         return super().column(values, role, steps)
 
     def texts_of(self, source: str) -> Sequence[str]:
-        """What is in one input of the files."""
+        """Return the input of an example of the files."""
         return [source]
 
     def example(self, pair: Pair) -> Example:
-        """A pair of the files as a person would give it."""
+        """Return a pair of the files as a user would give it."""
         return Example(pair.source, (pair.target,))
 
     def plain(self, one: Any) -> Sequence[str]:
@@ -149,6 +153,8 @@ class TextData(TokenizedInput):
 
     @property
     def frame(self) -> Frame:
-        """Encoders that stand alone read a first token, whose vector stands for the whole text."""
+        """Whether the encoder reads a first token whose vector represents the whole text, as
+        encoders without a decoder do.
+        """
         first = isinstance(self.settings, EncoderSettings | PretrainedSettings)
         return Frame.of(self.tokenizer.specials, first=first)

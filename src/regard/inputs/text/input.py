@@ -1,4 +1,4 @@
-"""Text comes in: token ids, an encoder of words, and words to look at."""
+"""Text input: token ids, an encoder, and words as its axis."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -15,7 +15,7 @@ from regard.look.axis import Axis
 from regard.parts import build_pooling
 from regard.settings.model import RecurrentSettings, TransformerSettings
 
-LONGEST = 512  # tokens that are read as a whole, however short the texts of training were
+LONGEST = 512  # tokens that are read at once, even if all training texts are shorter
 
 
 class TextItem(NamedTuple):
@@ -39,20 +39,19 @@ class TextInput(TextData):
     @property
     def limit(self) -> str:
         most = self.at_once
-        pieces = f"those of more than {most:,} are read in pieces, the others as a whole"
+        pieces = f"texts of more than {most:,} are read in pieces, others as a whole"
         done = "only their beginning is read" if self.cuts else "they are read in pieces" if self.alone else pieces
         return f"data.max_length={self.data.max_length} tokens: {done}"
 
     @property
     def at_once(self) -> int:
-        """Tokens of a text that the model reads as a whole; what it writes a text from may be somewhat longer than in
-        training."""
+        """Number of tokens that the model reads at once; a text generator may read somewhat more than in training."""
         s, most = self.settings, self.data.max_length - 1
         most = most if self.alone else max(LONGEST, 2 * most)
         return min(most, s.max_positions - 1) if getattr(s, "positions", None) == "learned" else most
 
     def windows(self, one: Any) -> Iterator[Any]:
-        """The items of a text of any length: whole sentences, as many as training read at once, or words."""
+        """Split a text of any length into items: whole sentences, up to the length of training, or words."""
         item = self.read(one)
         if self.cuts or len(item.ids) <= self.at_once:
             yield item
@@ -99,10 +98,10 @@ class TextInput(TextData):
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
     def alone(self) -> bool:
-        """Whether nothing is written over the memory of the text."""
+        """Whether the text encoder has no text decoder above it."""
         return not isinstance(self.settings, RecurrentSettings | TransformerSettings)
 
     @property
     def cuts(self) -> bool:
-        """Whether of a long text the beginning is read, as training did. What writes a text over a memory needs all."""
+        """Whether only the start of a long text is read, as in training. A text decoder needs the whole text."""
         return self.alone and "overlong" in type(self.data).model_fields and self.data.overlong == "cut"

@@ -1,9 +1,9 @@
-"""Pairs of texts as token ids on disk, and as what an encoder reads.
+"""Pairs of texts as token ids on disk, and as input of an encoder.
 
 source  target                     each sentence with its end token (`data/store.py`)
 
-<s>   text   </s>   <pad> …        an encoder whose first vector stands for the whole text ([CLS])
-      text   </s>   <pad> …        the encoders of sequence to sequence
+<s> text </s> <pad> … an encoder whose first vector represents the whole text ([CLS]) text </s> <pad> … the encoders of
+sequence to sequence
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ from regard.errors import CallError
 
 @dataclass(frozen=True)
 class Frame:
-    """`first` (or nothing) before the text, `end` after it, and padding."""
+    """Padding of batches, with `first` (or nothing) before the text and `end` after it."""
 
     first: int | None
     end: int
@@ -41,26 +41,26 @@ class Frame:
     @classmethod
     def of(cls, specials: SpecialIds, *, first: bool) -> "Frame":
         if specials.end is None or specials.pad is None or (first and specials.start is None):
-            raise CallError("this vocabulary has no tokens that begin, end and pad a text, which an encoder needs")
+            raise CallError("an encoder needs begin, end and padding tokens, which this vocabulary does not have")
         return cls(specials.start if first else None, specials.end, specials.pad)
 
     @property
     def before(self) -> int:
-        """How many tokens stand before the text."""
+        """Number of tokens before the text."""
         return 0 if self.first is None else 1
 
     def padded(self, ended: Sequence[NDArray | Sequence[int]]) -> Int[Tensor, "B S"]:
-        """Texts that have their end token."""
+        """Pad texts that have their end token."""
         first = [] if self.first is None else [self.first]
         return padded([np.array([*first, *ids], np.int64) for ids in ended], self.pad)
 
     def read(self, texts: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
-        """Texts as `encode` gives them."""
+        """Pad texts as `encode` returns them."""
         return self.padded([[*ids, self.end] for ids in texts])
 
 
-SHOWN, SHOWN_LETTERS = 2000, 8_000_000  # pairs of a store that are kept as texts, and how long they are together
-_AT_ONCE = 2048  # pairs tokenized together; what is held in memory
+SHOWN, SHOWN_LETTERS = 2000, 8_000_000  # pairs of a store that are kept as texts, and their total length
+_AT_ONCE = 2048  # pairs that are tokenized together and held in memory
 
 
 def write_pairs(
@@ -98,13 +98,13 @@ def write_pairs(
 
 
 def _cut(ended: NDArray[np.int32], most: int) -> NDArray[np.int32]:
-    """At most so many ids, the last of them the end."""
+    """Return at most `most` ids, the last of which is the end token."""
     return ended if len(ended) <= most else np.append(ended[: most - 1], ended[-1])
 
 
 def _ended(vocabulary: Vocabulary, texts: list[str], counts: SideCounts) -> list[NDArray[np.int32]]:
     if vocabulary.specials.end is None:
-        raise CallError("this vocabulary has no token that ends a text, which training needs")
+        raise CallError("training needs an end token, which this vocabulary does not have")
     found = target_ids(vocabulary, texts)
     for ids in found:
         counts.add_target(ids, vocabulary.specials)
@@ -138,7 +138,7 @@ class PairExamples(Examples):
         return self.store.digest()
 
     def examples(self, most: int) -> list[Example]:
-        """Spread over the split; by length, so that those in the middle are of middling length."""
+        """Choose pairs spread over the split, ordered by length, so that the middle ones have medium length."""
         shown = evenly([Pair(*one) for one in self.store.about["shown"]], most)
         return [self._example(pair) for pair in sorted(shown, key=lambda pair: len(pair.source))]
 

@@ -1,4 +1,4 @@
-"""Where pairs of text come from."""
+"""Settings of the source of text pairs."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -28,7 +28,7 @@ class PairDataSettings(FilesSettings):
     tokenizer: TokenizerSettings = Field(
         TokenizerSettings.model_validate({}), description="how text is cut into tokens"
     )
-    max_length: int = Field(256, ge=2, description="most tokens a side, the end token included")
+    max_length: int = Field(256, ge=2, description="maximum tokens of each side, including the end token")
     overlong: Literal["skip", "cut"] = Field("skip", description="what happens to pairs with a longer side")
     valid_share: float = held_out(0.02, "training sources")
 

@@ -1,10 +1,10 @@
-"""Two texts from one's own hand, and read as one. No torch.
+"""Two texts, read as one. No torch.
 
     <s> first </s> second </s>
 
-so that every word of one can look at every word of the other. Devlin et al. 2018, section 3 (arXiv:1810.04805), who
-also add a vector to each token that says which of the two it is of; here, its place and the mark between them say it,
-as in Liu et al. 2019 (arXiv:1907.11692). Where both are longer than a model takes, the longer one is cut.
+Every word of one text can attend to every word of the other. Devlin et al. 2018, section 3 (arXiv:1810.04805), also
+add a segment vector to each token. Here, as in Liu et al. 2019 (arXiv:1907.11692), position and separator distinguish
+the texts. If both together exceed the limit, the longer one is cut.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ class TwoTextsItem(NamedTuple):
 
 
 def fitting(first: list[int], second: list[int], most: int | float) -> tuple[list[int], list[int]]:
-    """So many ids of both together: the longer one is cut, and both, once they are equally long."""
+    """Cut both texts to a total length: the longer one first, then both equally."""
     over = len(first) + len(second) - most
     while over > 0 and (first or second):
         longer = first if len(first) > len(second) else second
@@ -36,8 +36,9 @@ def fitting(first: list[int], second: list[int], most: int | float) -> tuple[lis
 
 
 class TwoTextsReader:
-    """What inputs of two texts have in common, with torch and without. `most`: ids of both, marks not counted; `marks`:
-    the token that stands before them, if any, and the one behind each of them."""
+    """Base class of readers of two texts, with torch and without. `most`: ids of both, without marks; `marks`: the
+    token before both, if any, and the one after each of them.
+    """
 
     tokenizer: Tokenizer
     most: Any
@@ -47,13 +48,13 @@ class TwoTextsReader:
         return [self.two(word) for word in words]
 
     def is_one(self, given: Any) -> bool:
-        """Two texts in a tuple are one input; a list holds several."""
+        """Whether a value is one input: two texts in a tuple are one, a list holds several."""
         plain = isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)
         both = plain and not any(BETWEEN in text or "\n" in text for text in given)
         return both or super().is_one(given)  # pyright: ignore[reportAttributeAccessIssue]
 
     def two(self, one: Any) -> tuple[str, str]:
-        """Of a pair, a mapping of both, or a text with a tab or a line end between."""
+        """Split a pair, a mapping of both, or a text with a tab or a line end."""
         found = two_of(one, ("first", "second"), BETWEEN if isinstance(one, str) and BETWEEN in one else "\n")
         if found is None or not all(isinstance(text, str) for text in found):
             raise CallError(
@@ -71,11 +72,11 @@ class TwoTextsReader:
         return " | ".join(self.two(one))
 
     def word(self, one: Any) -> str:
-        """On a page, where a tab stands between two inputs, two lines are one text."""
+        """Join both texts by a line end: on the web page, a tab separates two inputs."""
         return "\n".join(self.two(one))
 
     def length(self, item: TwoTextsItem) -> int:
-        """0 if there is nothing in one of the two."""
+        """Number of tokens; 0 if one of the two is empty."""
         return len(item.first) + len(item.second) + 1 if item.first and item.second else 0
 
     def joined(self, item: TwoTextsItem) -> list[int]:

@@ -1,4 +1,4 @@
-"""Two texts come in, and are read as one: files and batches of them. What a reader makes of two: `two_texts.py`."""
+"""Two texts read as one: files and batches. `two_texts.py` reads single inputs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from regard.inputs.text.two_texts import TwoTextsItem, TwoTextsReader, fitting
 
 
 class JoinedTexts:
-    """To a store, the vocabulary of two texts: a mark stands between them. `most`: ids of both, marks not counted."""
+    """Vocabulary of two texts for a store: a separator between them. `most`: ids of both, without marks."""
 
     def __init__(self, tokenizer: Tokenizer, most: int | float) -> None:
         self.tokenizer, self.most, self.size = tokenizer, most, tokenizer.size

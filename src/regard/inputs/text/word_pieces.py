@@ -1,8 +1,8 @@
 """A text as words, and words as pieces. No model here.
 
-A tokenizer may cut a word into several pieces; the first of them stands for the word (as in Devlin et al. 2018, section
-5.3, arXiv:1810.04805). A store tells first pieces from those that go on by their ids: the latter are V higher, V being
-the size of the vocabulary. A word of which a tokenizer leaves nothing is read as unknown: every word has a place.
+A tokenizer may cut a word into several pieces; the first piece represents the word (as in Devlin et al. 2018, section
+5.3, arXiv:1810.04805). A store marks the other pieces by ids that are V higher, V being the size of the vocabulary. A
+word without any piece is read as the unknown token, so every word has a position.
 """
 
 import re
@@ -23,8 +23,8 @@ SPACED = re.compile(r"\S+")
 
 class Piece(NamedTuple):
     id: int
-    word: int  # the number of the word that it is of
-    start: int  # where it begins and ends in the words joined by spaces
+    word: int  # the number of its word
+    start: int  # start and end in the words joined by spaces
     end: int
 
 
@@ -34,11 +34,11 @@ class WordsItem(NamedTuple):
 
     @property
     def places(self) -> list[int]:
-        """Of the first piece of each word."""
+        """Indices of the first piece of each word."""
         return [place for place, one in enumerate(self.pieces) if not place or self.pieces[place - 1].word != one.word]
 
     def part(self, first: int, end: int, most: int) -> "WordsItem":
-        """The words from `first` to `end`, with at most so many pieces: of one longer word, the first ones."""
+        """Return the words from `first` to `end`, with at most `most` pieces; a longer word is cut."""
         places = [*self.places, len(self.pieces)]
         pieces = self.pieces[places[first] : places[end]][:most]
         skipped = sum(len(word) + 1 for word in self.words[:first])
@@ -47,7 +47,7 @@ class WordsItem(NamedTuple):
 
 
 class Pieces:
-    """To a store, the vocabulary of pieces: those that go on with a word have V added to their ids."""
+    """Vocabulary of pieces for a store: V is added to the ids of pieces that continue a word."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -63,10 +63,10 @@ class Pieces:
         ]
         missing = set(range(len(words))) - {piece.word for piece in found}
         if missing and self.specials.unk is None:
-            raise CallError(f"the tokenizer leaves nothing of the word {words[min(missing)]!r}")
+            raise CallError(f"the tokenizer finds no token in the word {words[min(missing)]!r}")
         begins = [match.start() for match in SPACED.finditer(text)]
         found += [Piece(int(self.specials.unk or 0), word, begins[word], begins[word]) for word in missing]
-        return sorted(found, key=lambda piece: piece.word)  # keeps the order of the pieces of a word
+        return sorted(found, key=lambda piece: piece.word)  # preserves the order of the pieces of a word
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [self._ids(self.cut(text.split())) for text in texts]
@@ -83,7 +83,7 @@ class Pieces:
 
 
 class WordsWindow(NamedTuple):
-    """Some words of a text, and which of them this window is asked about: those from `first` to `end`."""
+    """Window of a text's words; the predictions for the words from `first` to `end` are used."""
 
     item: WordsItem
     first: int
@@ -91,18 +91,18 @@ class WordsWindow(NamedTuple):
 
 
 class WordsReader:
-    """What inputs of words have in common, with torch and without."""
+    """Base class of word readers, with torch and without."""
 
     recipe: Any
     tokenizer: Tokenizer
 
     @property
     def most(self) -> int:
-        """Pieces that the model reads at once."""
+        """Number of pieces that the model reads at once."""
         return self.recipe.data.max_length - 1
 
     def whole(self, one: Any) -> WordsItem:
-        """A text, which is cut into words as `decoding.cut` says; or words, which are taken as they are."""
+        """Read a text, which is cut into words by `decoding.cut`, or a list of words, which is used unchanged."""
         if isinstance(one, str):
             words = one.split() if self.recipe.decoding.cut == "spaces" else words_of(one)
         elif isinstance(one, Sequence) and all(isinstance(word, str) for word in one):
@@ -115,7 +115,7 @@ class WordsReader:
         return WordsItem(tuple(words), tuple(Pieces(self.tokenizer).cut(words)))
 
     def read(self, one: Any) -> Any:
-        """The item of a text that the model reads at once."""
+        """Return the item of a text that the model reads at once."""
         item = self.whole(one)
         if len(item.pieces) > self.most:
             raise CallError(
@@ -125,7 +125,7 @@ class WordsReader:
         return item
 
     def windows(self, one: Any) -> Iterator[Any]:
-        """The items of a text of any length: windows of whole words, a quarter of which overlaps."""
+        """Split a text of any length into windows of whole words that overlap by a quarter."""
         return (window.item for window in self.words_windows(self.whole(one)))
 
     def is_overlong(self, one: Any) -> bool:
@@ -133,7 +133,7 @@ class WordsReader:
 
     @property
     def limit(self) -> str:
-        return f"data.max_length={self.most + 1} tokens: they are read in windows that overlap"
+        return f"data.max_length={self.most + 1} tokens: they are read in overlapping windows"
 
     def words_windows(self, item: WordsItem) -> list[WordsWindow]:
         if len(item.pieces) <= self.most:
@@ -142,7 +142,7 @@ class WordsReader:
         spans: list[tuple[int, int]] = []
         while not spans or spans[-1][1] < len(item.words):
             begin = 0
-            if spans:  # a quarter of the pieces again, and at least one word more than the last window
+            if spans:  # repeat a quarter of the pieces, and add at least one word
                 begin = int(np.searchsorted(places, places[spans[-1][1]] - self.most // OVERLAP))
                 begin = min(max(begin, spans[-1][0] + 1), spans[-1][1])
             end = int(np.searchsorted(places, places[begin] + self.most, side="right")) - 1
@@ -161,7 +161,7 @@ class WordsReader:
 
 
 def words_axis(tokenizer: Tokenizer, item: WordsItem, first: int | None, end: int) -> Axis:
-    """The pieces, between the token that a text begins with (or none) and the one that ends it."""
+    """Return the ids of the pieces, with the begin token (or none) and the end token."""
     text, around = " ".join(item.words), [] if first is None else [first]
     labels = tokenizer.labels(piece.id for piece in item.pieces)
     named = [

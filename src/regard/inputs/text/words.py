@@ -1,4 +1,4 @@
-"""Words come in: a text that is cut into words, of each of which something can be said (`word_pieces.py`)."""
+"""Word input: a text that is cut into words, with a prediction for each word (`word_pieces.py`)."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from regard.models.tagger import Words
 
 
 class WordsExamples(PairExamples):
-    """Words and what is said of each: a target has as many ids as its source has words left, and its end."""
+    """Words and their tags: a target has one id for each remaining word of its source, and its end token."""
 
     def __init__(self, store: Store, split: Split[Pair], frame: Frame, example: Any, size: int) -> None:
         super().__init__(store, split, frame, example)
@@ -65,15 +65,15 @@ class WordsInput(WordsReader, TextInput):  # pyright: ignore[reportIncompatibleV
         return list(range(self.frame.before, self.frame.before + len(item.pieces)))
 
     def without(self, item: Any, parts: Collection[int]) -> WordsItem:
-        """They are read as unknown, and not left out: every word keeps its place, for something is said of it."""
+        """Replace words by the unknown token rather than remove them: every word has a tag and keeps its position."""
         unknown = self.tokenizer.specials.unk
         if unknown is None:
-            raise CallError("words that are left out are read as unknown, and this vocabulary has no token for that")
+            raise CallError("masking words needs a token for unknown words, which this vocabulary does not have")
         pieces = [
             piece._replace(id=unknown) if place in parts else piece for place, piece in enumerate(item.pieces)
         ]  # fmt: skip
         return item._replace(pieces=tuple(pieces))
 
     def row_of_words(self, item: WordsItem) -> list[int]:
-        """Where the first piece of each word stands on the axis."""
+        """Return the position of each word's first piece on the axis."""
         return [self.frame.before + place for place in item.places]
