@@ -70,7 +70,7 @@ class QuestionReader:
     tokenizer: Tokenizer
     marked: Any
 
-    def parse(self, words: Sequence[str]) -> list[Asked]:
+    def parse(self, words: Sequence[str | tuple[str, ...]]) -> list[Asked]:
         return [self.asked(word) for word in words]
 
     def subject(self, file: str) -> str:

@@ -44,7 +44,7 @@ class TwoTextsReader:
     most: Any
     marks: Any
 
-    def parse(self, words: Sequence[str]) -> list[tuple[str, str]]:
+    def parse(self, words: Sequence[str | tuple[str, ...]]) -> list[tuple[str, str]]:
         return [self.two(word) for word in words]
 
     def is_one(self, given: Any) -> bool:
