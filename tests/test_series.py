@@ -249,7 +249,7 @@ GOOD = [f"{day},{n},{n % 5}" for n, day in enumerate(days(40))]
 BAD = {
     "a string among numbers": (
         {7: "2024-01-08,seven,2"}, "a: 'seven' is not a number", [9], "they count as missing"),
-    "an infinity": ({7: "2024-01-08,inf,2"}, "infinity is no value", [9], "they count as missing"),
+    "an infinity": ({7: "2024-01-08,inf,2"}, "infinity cannot be learned", [9], "they count as missing"),
     "an empty cell": ({5: "2024-01-06,,0", 9: "2024-01-10,9,NaN"}, "2 lines with an empty cell", [7, 11], "filled"),
     "a missing day": ({5: None}, "1 missing step of 1 day in 1 gaps", [7], "filled"),
     "a time given twice": ({5: "2024-01-05,5,0"}, "1 time given twice", [7], "the last line of each counts"),
@@ -407,7 +407,7 @@ def test_columns_of_texts_help_and_are_never_predicted(tmp_path):
     past = prepared.windows["train"].cut(np.array([1])).past[0]
     assert past[:3, 1:].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     many = write(tmp_path / "many.csv", ["date,a,b", *(f"{day},1,x{n}" for n, day in enumerate(days(60)))])
-    with pytest.raises(CallError, match=r"data\.past='b' holds 60 texts, and 50 at most"):
+    with pytest.raises(CallError, match=r"data\.past='b' holds 60 texts, and at most 50 are allowed"):
         prepare_windows(settings(many, targets="a", past="b"))
 
 

@@ -1,4 +1,4 @@
-"""Arrays of pictures and their labels, as data sets bring them. No format that can run code is read.
+"""Arrays of pictures and their labels in the formats of common data sets. No format that can run code is read.
 
 mnist.npz                              x_train, y_train, x_test, y_test, classes; or train_images, train_labels, ...
 train-images-idx3-ubyte.gz, ...        MNIST and its relatives: a folder, or one of its files
@@ -27,7 +27,7 @@ _NAMES = ("batches.meta.txt", "fine_label_names.txt")  # of its classes
 
 
 def is_arrays(path: Path) -> bool:
-    """Whether a file, or the files of a folder, are one of these."""
+    """Whether a file, or the files of a folder, have one of these formats."""
     if path.is_dir():
         return any(_IDX.match(file.name) for file in path.glob("*-images*ubyte*")) or bool(_cifar_files(path))
     if path.suffix == ".npz":
@@ -36,7 +36,9 @@ def is_arrays(path: Path) -> bool:
 
 
 def load_arrays(path: Path) -> Mapping[str, np.ndarray]:
-    """x_train and y_train, x_test and y_test, and perhaps `classes`; those of an .npz as it names them."""
+    """Return x_train and y_train, x_test and y_test, and perhaps `classes`; for an .npz, with the
+    names in the file.
+    """
     require_memory_for(path)
     try:
         if path.suffix == ".npz" and path.is_file():
@@ -51,7 +53,7 @@ def load_arrays(path: Path) -> Mapping[str, np.ndarray]:
 def of_role(
     arrays: Mapping[str, np.ndarray], role: Role, where: str
 ) -> tuple[np.ndarray, np.ndarray, list[str] | None]:
-    """Pictures, their labels, and what the labels are called, if they are numbers of `classes`."""
+    """Return pictures, their labels, and the names of the labels if they are numbers of `classes`."""
     names = [name for split in SPLIT_NAMES[role] for name in (f"x_{split}", f"{split}_images", f"x{split}")]
     if (found := next((name for name in [*names, "x"] if name in arrays), None)) is None:
         raise CallError(f"{where}: it has no array {names[0]}; it has {', '.join(arrays)}")
@@ -72,14 +74,14 @@ def of_role(
 
 
 def roles_of(arrays: Mapping[str, np.ndarray]) -> list[Role]:
-    """The parts that there are arrays of."""
+    """Return the parts that the arrays contain."""
     prefixes = {role: tuple(f"x_{name}" for name in names) for role, names in SPLIT_NAMES.items()}
     others = {role: tuple(f"{name}_images" for name in names) for role, names in SPLIT_NAMES.items()}
     return [role for role in SPLIT_NAMES if any(name in arrays for name in (*prefixes[role], *others[role]))]
 
 
 def _idx(path: Path, folder: Path) -> dict[str, np.ndarray]:
-    """Of several data sets in a folder (EMNIST), that of the file, or of the first one."""
+    """Return the files of one data set; in a folder with several (EMNIST), that of the file, or the first one."""
     matches = {file: found for file in sorted(folder.iterdir()) if (found := _IDX.match(file.name))}
     chosen = matches.get(path) or next(iter(matches.values()))
     arrays: dict[str, np.ndarray] = {}
@@ -95,13 +97,13 @@ def _read_idx(file: Path) -> np.ndarray:
         data = opened.read()
     zero, kind, axes = struct.unpack(">HBB", data[:4])
     if zero or kind != 8:
-        raise ValueError(f"{file.name} holds no bytes in the form of MNIST")
+        raise ValueError(f"{file.name} is not in the format of MNIST")
     shape = struct.unpack(f">{axes}I", data[4 : 4 + 4 * axes])
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
 def _cifar_files(folder: Path) -> list[Path]:
-    """Files of a size that rows of a label or two and a picture of 32×32 colors make."""
+    """Read files whose size is a multiple of one record: a label or two and a 32×32 color picture."""
     files = [file for file in sorted(folder.glob("*.bin")) if _CIFAR.match(file.name)]
     return [file for file in files if (size := file.stat().st_size) and 0 in (size % _row(1), size % _row(2))]
 
@@ -111,7 +113,7 @@ def _row(labels: int) -> int:
 
 
 def _cifar(folder: Path) -> dict[str, np.ndarray]:
-    """Of CIFAR-100, the second label, which is the finer one."""
+    """Return the labels; for CIFAR-100 the second one, which is the finer one."""
     found: dict[str, list[np.ndarray]] = {}
     for file in _cifar_files(folder):
         labels = 1 if "batch" in file.name else 2
@@ -127,7 +129,7 @@ def _cifar(folder: Path) -> dict[str, np.ndarray]:
 
 
 def choice(arrays: Mapping[str, np.ndarray], kept: Sequence[int]) -> dict[str, np.ndarray]:
-    """All arrays, with these training examples alone."""
+    """Return all arrays, with only these training examples."""
     images, labels, _ = of_role(arrays, "train", "the arrays")
     rest = {name: arrays[name] for name in arrays if "train" not in name and name not in ("x", "y")}
     return {**rest, "x_train": images[list(kept)], "y_train": labels[list(kept)]}

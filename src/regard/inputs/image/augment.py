@@ -1,11 +1,11 @@
-"""Changes that leave what a picture shows: cut, moved, mirrored, recolored, partly covered.
+"""Augmentation of pictures that preserves their content: crop, shift, mirror, recolor, erase.
 
-What is drawn for a picture comes from (seed, epoch, row) alone, so a stopped run goes on with the very same pictures,
-and it does not matter which process, batch or thread makes them.
+Random numbers of a picture depend on (seed, epoch, row) alone. A resumed run therefore gets identical pictures, in
+whichever process, batch or thread they are made.
 
-RandAugment (Cubuk et al. 2019, section 3, arXiv:1909.13719): `operations` changes drawn from a list, each at one
+RandAugment (Cubuk et al. 2019, section 3, arXiv:1909.13719): `operations` changes sampled from a list, each at one
 `strength`. Ours is between 0 and 1, where 1 is the paper's magnitude of 30. Erasing: Zhong et al. 2017
-(arXiv:1708.04896). Mixing pictures and their labels is the model's: `models/mixup.py`.
+(arXiv:1708.04896). Mixing pictures and their labels is part of the model: `models/mixup.py`.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from regard.inputs.image.settings import PictureAugmentSettings
 
 Chance = np.random.Generator
 Pixels = UInt8[np.ndarray, "C H W"]
-Operation = Callable[[Any, float], Any]  # a picture, and how much: from −1 to 1
+Operation = Callable[[Any, float], Any]  # a picture, and the strength: from −1 to 1
 
 
 def augmented(pixels: Pixels, how: PictureAugmentSettings, chance: Chance) -> Pixels:
-    """The picture, changed in every way that is asked for."""
+    """Return the picture with all requested changes."""
     if how.crop:
         pixels = _cropped(pixels, how.crop, chance)
     if how.shift:
@@ -38,7 +38,7 @@ def augmented(pixels: Pixels, how: PictureAugmentSettings, chance: Chance) -> Pi
 
 
 def _cropped(pixels: Pixels, share: float, chance: Chance) -> Pixels:
-    """A part of the picture with at least 1 − share of each side, anywhere, resized to all of it."""
+    """Return a random part of the picture with at least 1 − share of each side, resized to the full size."""
     _, height, width = pixels.shape
     rows, columns = (1 - share * chance.random(2)) * (height, width)
     top, left = chance.random(2) * (height - rows, width - columns)
@@ -54,7 +54,7 @@ def _shifted(pixels: Pixels, most: int, chance: Chance) -> Pixels:
 
 
 def _erased(pixels: Pixels, chance: Chance) -> Pixels:
-    """A rectangle of up to half of each side, in the picture's mean color."""
+    """Cover a rectangle of up to half of each side with the picture's mean color."""
     _, height, width = pixels.shape
     rows, columns = (chance.uniform(0.1, 0.5, 2) * (height, width)).astype(int) + 1
     top, left = (chance.random(2) * (height - rows, width - columns)).astype(int)
@@ -64,7 +64,7 @@ def _erased(pixels: Pixels, chance: Chance) -> Pixels:
 
 
 def _as_image(pixels: Pixels, change: Callable[[Any], Any]) -> Pixels:
-    """What Pillow makes of it."""
+    """Convert to a Pillow image."""
     color = len(pixels) == 3
     image = pillow().fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0) if color else pixels[0]))
     changed = np.asarray(change(image), np.uint8)
@@ -91,7 +91,7 @@ def _rotate(image: Any, amount: float) -> Any:
 
 
 def _affine(matrix: Callable[[Any, float], tuple[float, ...]]) -> Operation:
-    """(x, y) of the new picture is at (a x + b y + c, d x + e y + f) of the old one."""
+    """Transform a picture: its pixel (x, y) is pixel (a x + b y + c, d x + e y + f) of the original."""
 
     def moved(image: Any, amount: float) -> Any:
         from PIL.Image import Resampling, Transform
@@ -112,7 +112,7 @@ def _enhance(kind: str) -> Operation:
 
 
 def _retone(kind: str, *arguments: Callable[[float], int]) -> Operation:
-    """An operation of Pillow's ImageOps, whose arguments follow from the strength."""
+    """Return an operation of Pillow's ImageOps whose arguments depend on the strength."""
 
     def retoned(image: Any, amount: float) -> Any:
         from PIL import ImageOps

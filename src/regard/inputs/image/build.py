@@ -1,4 +1,4 @@
-"""Settings of what reads pictures into modules."""
+"""Picture encoders from their settings."""
 
 from typing import Any
 
@@ -21,7 +21,9 @@ from regard.settings.model import RecurrentSettings, TransformerSettings
 
 
 def build_body(s: Settings, data: PictureSettings, *, pretrained: bool = False) -> Body:
-    """The network that reads pictures. `pretrained`: load the weights it comes with; a run's folder has its own."""
+    """Build the network that reads pictures. `pretrained`: load its published weights; a run's
+    folder has trained ones.
+    """
     size = (data.height, data.width)
     if isinstance(s, ConvNetSettings):
         return ConvNet(size, s.stages, depth=s.depth, attention=s.attention, channels=data.channels, dropout=s.dropout)
@@ -35,10 +37,12 @@ def build_body(s: Settings, data: PictureSettings, *, pretrained: bool = False) 
 
 
 def colors(s: Settings, data: PictureSettings, store: PictureStore | None) -> Colors:
-    """Mean and deviation of each channel: those that weights were trained with, or those of the training pictures."""
+    """Return mean and deviation of each channel: those of the pretrained weights, or those of the
+    training pictures.
+    """
     if isinstance(s, EfficientNetSettings):
         return Colors(MEAN, DEVIATION)
-    if store is None:  # prediction: the weights bring them
+    if store is None:  # prediction: they are stored with the weights
         return Colors([0.5] * data.channels, [0.5] * data.channels)
     return Colors(store.mean, store.deviation)
 
@@ -46,8 +50,10 @@ def colors(s: Settings, data: PictureSettings, store: PictureStore | None) -> Co
 def build_encoder(
     s: Settings, data: PictureSettings, train: PictureStore | None, decoder: Any = None, *, pretrained: bool
 ) -> PictureEncoder:
-    """For a decoder, regions are brought to its width and told where they are; blocks may look at all of them."""
-    body = build_body(s, data, pretrained=pretrained)  # before the blocks: first weights are drawn in order
+    """Build the encoder of a picture model with a decoder. Regions are projected to the decoder's width and get
+    positions; blocks of self-attention may follow.
+    """
+    body = build_body(s, data, pretrained=pretrained)  # before the blocks: initial weights are sampled in this order
     how: dict[str, Any] = {}
     if isinstance(decoder, RecurrentSettings | TransformerSettings):
         recurrent = isinstance(decoder, RecurrentSettings)

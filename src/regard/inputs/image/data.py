@@ -1,4 +1,4 @@
-"""Pictures from files and from one's own hand: decoded, kept on disk, checked."""
+"""Pictures from files and of the user: decoded, kept on disk, checked."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -41,14 +41,16 @@ from regard.settings.recipe import Recipe
 
 PictureEncoderSettings = ConvNetSettings | VisionTransformerSettings | EfficientNetSettings
 
-SMALL = 64  # pixels; of large photos, networks see no more than a few hundred anyway
+SMALL = 64  # pixels; networks read large photos at a few hundred pixels at most
 
 
 class PictureItem(NamedTuple):
-    """`grid`: the regions that are looked at, if not those of the memory; `class_token`: it stands before them."""
+    """Picture as a model reads it. `grid`: regions of the axis if they differ from those of the memory; `class_token`:
+    it precedes them.
+    """
 
     pixels: UInt8[Tensor, "C H W"]
-    features: Float[Tensor, "K D"] | None = None  # in their place, where a frozen network has read them before
+    features: Float[Tensor, "K D"] | None = None  # replaces the pixels if a frozen network has computed them
     grid: tuple[int, int] | None = None
     class_token: bool = False
     name: str = "a picture"
@@ -59,12 +61,12 @@ def form_of(settings: PictureSettings) -> Form:
 
 
 def _encoder_settings(recipe: Any) -> Any:
-    """A model that is nothing but the network that reads has its settings itself."""
+    """Return the encoder settings; for a model that is only an encoder, the model settings."""
     return recipe.model if isinstance(recipe.model, PictureEncoderSettings) else recipe.model.encoder
 
 
 def _loses(seen: str, wanted: str) -> bool:
-    """Whether pictures "32×32 color" lose their colors, or become small by more than half, as "8×8 gray"."""
+    """Whether "32×32 color" pictures lose their colors, or shrink by more than half, in a form such as "8×8 gray"."""
     (size, colors), (form, kept) = (text.split(" ", 1) for text in (seen, wanted))
     sides = zip(*(map(int, text.split("×")) for text in (form, size)), strict=True)
     return (colors != kept and kept == "gray") or any(2 * after < before and after < SMALL for after, before in sides)
@@ -79,7 +81,7 @@ class ImageData(MediaInput):
 
     def __init__(self, recipe: Recipe, section: Callable[[Any], Any] = _encoder_settings) -> None:
         super().__init__(recipe, section)
-        self._train: PictureStore | None = None  # the pictures whose mean and deviation are taken
+        self._train: PictureStore | None = None  # the pictures for mean and deviation
         self._sizes: tuple[Recipe, Body] | None = None
 
     @property
@@ -104,7 +106,7 @@ class ImageData(MediaInput):
         return {role: PictureColumn(store, load[role], regions) for role, store in stores.items()}
 
     def _load(self, stores: dict[Role, PictureStore], cache: Path | None) -> dict[Role, Load]:
-        """How batches get the pictures of each split: pixels, or the features of a frozen network, kept on disk."""
+        """Return loaders of pictures for each split: pixels, or the features of a frozen network, kept on disk."""
         if cache is None:
             return {role: Pixels(store) for role, store in stores.items()}
         seed, reads = self.recipe.training.seed, self.settings
@@ -133,7 +135,7 @@ class ImageData(MediaInput):
 
     @property
     def multiple(self) -> int:
-        """Pixels by which a model divides both sides."""
+        """Return the number of pixels that must divide both sides."""
         return self.settings.patch if isinstance(self.settings, VisionTransformerSettings) else 4
 
     def look_over(self, check: DataCheck, splits: dict[Role, Any]) -> dict[str, str]:
@@ -142,7 +144,7 @@ class ImageData(MediaInput):
             numbers = np.array([len(entry.texts) for entry in one.store.entries])
             usual = int(np.bincount(numbers).argmax())
             what = f"with more or fewer {check.sides[1]}s than the usual {usual}"
-            check.at("note", role, np.flatnonzero(numbers != usual), what, "nothing has to be done")
+            check.at("note", role, np.flatnonzero(numbers != usual), what, "no action is needed")
             first, *others = one.store.seen or {wanted: 0}
             if role == "train" and (first != wanted or others):
                 more = f" (most of them; {len(others) + 1} kinds)" if others else ""
@@ -152,13 +154,13 @@ class ImageData(MediaInput):
         return {"regions of a picture": f"{self.regions}"}
 
     def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> PictureColumn:
-        """Pictures that cannot be read are told of with the rows that name them."""
+        """List unreadable pictures with the rows that name them."""
         pictures = NamedPictures(f"{role} pictures", role, values=values, find=self.find)
         store = self.stored(steps, role, Split(pictures), refuse=False)
         return self._columns({role: store}, steps.cache if steps.strict else None)[role]
 
     def read(self, one: Any) -> PictureItem:
-        """A path, bytes, an array, a tensor, or what Pillow has opened."""
+        """Read a path, bytes, an array, a tensor, or an image of Pillow."""
         if isinstance(one, PictureItem):
             return one
         if isinstance(one, StoredPicture):
@@ -185,7 +187,7 @@ class ImageData(MediaInput):
 
     @property
     def sizes(self) -> Body:
-        """The network that reads pictures, without its weights: what becomes of a picture is asked of every one."""
+        """Return the picture network without weights, cached, to compute the sizes of regions."""
         if self._sizes is None or self._sizes[0] is not self.recipe:
             with torch.device("meta"):
                 self._sizes = self.recipe, build_body(self.settings, self.data)
@@ -193,7 +195,7 @@ class ImageData(MediaInput):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows × columns of the regions that a picture becomes."""
+        """Return rows × columns of the regions of a picture."""
         return self.sizes.grid
 
     @property

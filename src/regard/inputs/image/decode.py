@@ -1,11 +1,12 @@
-"""One picture: from the bytes of any format that Pillow reads to an array of one size, or a sentence that says why not.
+"""One picture: from the bytes of any format that Pillow reads to an array of one size, or a
+message with the reason.
 
-What comes out is always what a person would see: turned as the camera was held (EXIF), 16 bits scaled to 8, CMYK and
-palettes as colors, transparency on white, the first frame of an animation. Nothing is guessed in silence: whatever
-was done to a file beyond resizing is noted, and counted by the data check.
+The result is what a person would see. The picture is rotated by its EXIF orientation, 16 bits are scaled to 8, and
+CMYK and palettes become colors. Transparency becomes white, and of an animation the first frame is used. Every
+conversion except resizing is noted and counted by the data check.
 
-Pillow is asked for the size before it decodes, so that a small file which would unpack to gigabytes (a decompression
-bomb) costs nothing; and large pictures of many threads are decoded one after the other.
+Pillow reads the size before decoding, so a small file that would unpack to gigabytes (a decompression bomb) costs
+nothing. Large pictures of several threads are decoded one after the other.
 """
 
 import io
@@ -28,19 +29,19 @@ _ENDINGS = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "
 
 
 class BadPictureError(Exception):
-    """This file is no picture that can be used; the message says why."""
+    """Unusable picture file; the message contains the reason."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form that all pictures of a data set are brought into."""
+    """Common form of all pictures of a data set."""
 
     height: int
     width: int
     channels: int = 3  # 3: colors; 1: shades of gray
     fit: Fit = "squash"
     max_pixels: int = 50_000_000
-    white: float = 1.0  # in arrays that are not uint8
+    white: float = 1.0  # the value of white in arrays that are not uint8
 
     @property
     def seen(self) -> str:
@@ -53,8 +54,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Channels × rows × columns; what was done to get there that the owner of the data may want to know; and what the
-    picture was before: 640×480 color."""
+    """Channels × rows × columns, notes on conversions for the user, and the original form: 640×480 color."""
 
     pixels: UInt8[np.ndarray, "C H W"]
     notes: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Decoded:
 
 
 class _Budget:
-    """A semaphore that counts pixels: whoever decodes waits, in turn, until there is room for its picture."""
+    """Semaphore that counts pixels: a decoder waits in turn until there is room for its picture."""
 
     def __init__(self, most: int) -> None:
         self._most, self._free = most, most
@@ -70,7 +70,7 @@ class _Budget:
 
     @contextmanager
     def taken(self, size: tuple[int, int]) -> Iterator[None]:
-        pixels = min(size[0] * size[1], self._most)  # one that is larger than the budget is decoded alone
+        pixels = min(size[0] * size[1], self._most)  # a picture larger than the budget is decoded alone
         with self._turn, self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
             self._free -= pixels
@@ -87,7 +87,7 @@ at_once = _Budget(60_000_000)
 
 
 def pillow() -> Any:
-    """PIL.Image, if it is installed."""
+    """Return PIL.Image, if it is installed."""
     try:
         from PIL import Image
     except ImportError:
@@ -96,12 +96,12 @@ def pillow() -> Any:
 
 
 def decode(data: bytes, form: Form, name: str = "") -> Decoded:
-    """The picture in the bytes of a file called `name`."""
+    """Decode the picture in the bytes of a file called `name`."""
     Image = pillow()
     if not data:
         raise BadPictureError("the file is empty")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of damaged EXIF data, and of sizes that we judge ourselves
+        warnings.simplefilter("ignore")  # of damaged EXIF data, and of sizes, which are checked below
         try:
             with Image.open(io.BytesIO(data)) as image:
                 return _formed(image, form, tuple(_oddities(image, name)))
@@ -111,17 +111,17 @@ def decode(data: bytes, form: Form, name: str = "") -> Decoded:
             raise BadPictureError(f"not a picture of any known format (it begins with {data[:8]!r})") from None
         except Image.DecompressionBombError as problem:
             raise BadPictureError(f"far too large: {problem}") from None
-        except Exception as problem:  # a damaged file may raise anything from the depths of a decoder
+        except Exception as problem:  # a decoder may raise any exception on a damaged file
             raise BadPictureError(f"damaged or cut short ({type(problem).__name__}: {problem})") from None
 
 
 def from_python(one: Any, form: Form) -> Decoded:
-    """A picture as Pillow has read it, or as numbers: an array or a tensor."""
+    """Convert a Pillow image, or numbers: an array or a tensor."""
     return _formed(one, form) if hasattr(one, "convert") else from_array(one, form)
 
 
 def from_array(array: Any, form: Form) -> Decoded:
-    """A picture from numbers: rows × columns, with 1, 3 or 4 channels last or, as torch has them, first.
+    """Convert numbers to a picture: rows × columns, with 1, 3 or 4 channels last or, as in torch, first.
 
     Bytes are 0 to 255; other numbers lie between 0 and `form.white`.
     """
@@ -187,12 +187,12 @@ def _to_array(image: Any, form: Form) -> UInt8[np.ndarray, "C H W"]:
 
 
 def _eight_bits(image: Any) -> Any:
-    """Colors or grays of 8 bits, without transparency."""
+    """Return colors or grays of 8 bits, without transparency."""
     Image = pillow()
     if image.mode.startswith(("I", "F")):
         values = np.asarray(image, np.float64)
         if not np.isfinite(values).all():
-            raise BadPictureError("some of its pixels are not numbers")
+            raise BadPictureError("some of its pixels are NaN")
         whole = 65535.0 if image.mode.startswith("I;16") or values.max() <= 65535 else values.max()
         whole = 1.0 if image.mode == "F" and values.max() <= 1 else whole
         return Image.fromarray(np.clip(values / max(whole, 1e-9) * 255, 0, 255).round().astype(np.uint8))
@@ -203,7 +203,7 @@ def _eight_bits(image: Any) -> Any:
 
 
 def _resized(image: Any, form: Form) -> Any:
-    """squash: both sides to the wanted length. crop: the middle of it. pad: all of it, with white beside it."""
+    """Fit to the form. squash: resize both sides; crop: keep the middle; pad: keep all, with white borders."""
     from PIL import ImageOps
 
     Image, size = pillow(), (form.width, form.height)

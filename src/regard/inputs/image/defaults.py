@@ -1,4 +1,4 @@
-"""What pictures decide: the size and the colors in which they are read, what training may change, and who reads."""
+"""Settings chosen from pictures: size and colors, augmentation, and encoder."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -6,8 +6,8 @@ from typing import Any
 
 from regard.settings.decisions import Decision, Size, percentile, round_up
 
-SMALL = 64  # pixels a side; such pictures are read as they are
-PHOTO = 96  # from here on, what a network has learned from photos helps
+SMALL = 64  # pixels a side; such pictures are not resized
+PHOTO = 96  # pixels a side; from this size on, a network pretrained on photos helps
 
 
 def has_efficientnet() -> bool:
@@ -15,7 +15,9 @@ def has_efficientnet() -> bool:
 
 
 def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], tuple[int, int], bool]:
-    """Height, width and channels; both sides; and whether these are photos for a pretrained network."""
+    """Return the decisions on height, width and channels, both sides, and whether these are photos
+    for a pretrained network.
+    """
     height, width, color = _usual(facts)
     photos = min(height, width) >= PHOTO and color
     if photos and has_efficientnet():
@@ -28,7 +30,7 @@ def form(facts: Sequence[tuple[int, int, bool]]) -> tuple[list[Decision], tuple[
 
 
 def of_efficientnet(reason: str = "") -> list[Decision]:
-    """Whatever pictures there are."""
+    """Return the form for EfficientNet, for any pictures."""
     why = f"what EfficientNet was trained on{reason}"
     return [Decision(f"data.{side}", size, why) for side, size in (("height", 224), ("width", 224), ("channels", 3))]
 
@@ -39,7 +41,9 @@ def _usual(facts: Sequence[tuple[int, int, bool]]) -> tuple[int, int, bool]:
 
 
 def sizes(facts: Sequence[tuple[int, int, bool]], multiple: int = 4) -> list[Decision]:
-    """Height, width and channels for a network that learns from these pictures alone; `multiple` divides both sides."""
+    """Choose height, width and channels for a network trained on these pictures alone; `multiple`
+    divides both sides.
+    """
     height, width, color = _usual(facts)
     if max(height, width) <= SMALL:
         rows, columns = height, width
@@ -47,7 +51,7 @@ def sizes(facts: Sequence[tuple[int, int, bool]], multiple: int = 4) -> list[Dec
     else:
         scale = SMALL / max(height, width)
         rows, columns = (max(16, round(side * scale / 8) * 8) for side in (height, width))
-        why = f"pictures are usually {height}×{width}; what they show is there in fewer"
+        why = f"pictures are usually {height}×{width}; fewer show their content"
     return [
         Decision("data.height", round_up(rows, multiple), why),
         Decision("data.width", round_up(columns, multiple), why),
@@ -66,10 +70,10 @@ def augmentation(sides: tuple[int, int], photos: bool, count: int) -> list[Decis
 
 
 def encoders(sides: tuple[int, int], photos: bool, count: int) -> list[Size]:
-    """Networks that read pictures of this size, small to large; settings are those of an encoder.
+    """Return candidate networks for this picture size, small to large; settings are those of an encoder.
 
-    Each stage halves both sides. The longer one says how many there are, so that what stands at its two ends is seen
-    together; of the shorter one, two rows are left at least.
+    Each stage halves both sides. The longer side determines the number of stages, so that its two ends are seen
+    together; at least two rows remain of the shorter side.
     """
     if photos:
         return [Size("efficientnet", {"kind": "efficientnet", "frozen": True}, 8)]

@@ -1,10 +1,9 @@
-"""What a frozen network makes of pictures: computed once for all runs, and kept by what the pictures show.
+"""Features of pictures from a frozen network: computed once for all runs, and cached by content.
 
     key(picture, view) = BLAKE2b(how the view was changed, pixels)          in a folder for each network
 
-The same picture is found again wherever its file lies, in whichever split of whichever run. What is not there yet is
-computed and kept as one more part, which is not changed afterwards. Half precision is enough for activations of a few
-units.
+The same picture is found again in any file, split or run. Missing features are computed and stored as one more part,
+which is not changed afterwards. Half precision is enough for activations of a few units.
 """
 
 import json
@@ -29,7 +28,7 @@ from regard.data.tables import Role
 from regard.encoders.image_input import PictureEncoder
 from regard.inputs.image.store import PictureStore, Pixels
 
-AT_ONCE = 16  # pictures that go through a network together
+AT_ONCE = 16  # pictures in one batch of the network
 KEY = 16  # bytes
 
 
@@ -42,7 +41,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Views × pictures; `places` says in which table, and in which row of it, the features of each are."""
+    """Features of views × pictures; `places` has the table and the row of each."""
 
     tables: list[NDArray[np.float16]]
     places: NDArray[np.int64]  # V N 2
@@ -51,7 +50,7 @@ class FeatureTable:
         return len(self.places)
 
     def __getitem__(self, at: tuple[Any, Any]) -> NDArray[np.float16]:
-        """Of views and pictures, one of each: B × regions × width."""
+        """Return features of view and picture pairs: B × regions × width."""
         places = self.places[at]
         found = np.empty((len(places), *self.tables[0].shape[1:]), np.float16)
         for number in np.unique(places[:, 0]):
@@ -62,7 +61,7 @@ class FeatureTable:
 
 @dataclass(frozen=True)
 class Features:
-    """How batches get features; where there are several views of a picture, each epoch draws one of them."""
+    """Loader of features for batches; if a picture has several views, each epoch samples one of them."""
 
     table: FeatureTable
     seed: int = 0
@@ -77,7 +76,7 @@ def frozen_splits(
     stores: Mapping[Role, PictureStore], encoder: PictureEncoder, name: str, cache: Path, seed: int,
     changed: Sequence[Pixels],
 ) -> dict[Role, Features]:  # fmt: skip
-    """The pictures of each split through a frozen network; training has the further views `changed` of each."""
+    """Compute features of the pictures of each split; training has the further views `changed` of each."""
     return {
         role: Features(frozen_features(store, encoder, name, cache, changed if role == "train" else ()), seed)
         for role, store in stores.items()
@@ -87,7 +86,9 @@ def frozen_splits(
 def frozen_features(
     store: PictureStore, encoder: PictureEncoder, name: str, cache: Path, changed: Sequence[Pixels] = ()
 ) -> FeatureTable:
-    """`name` stands for the network and its weights; `changed` are further views, after the pictures as they are."""
+    """Compute missing features. `name` identifies the network and its weights; `changed` are further views, after the
+    unchanged one.
+    """
     colors = [encoder.mean.flatten().tolist(), encoder.deviation.flatten().tolist()]
     width = encoder.body.memory_width
     shape = (encoder.grid[0] * encoder.grid[1], width)
@@ -124,12 +125,12 @@ def _key(content: bytes, view: int, pixels: Pixels) -> bytes:
 
 
 def _pixels(pixels: Pixels, row: int, content: bytes, view: int) -> Tensor:
-    """A view of one picture. What changes it is drawn by its content: in another store it is changed alike."""
+    """Return a view of one picture; its changes depend on its content, so they are the same in another store."""
     return pixels(np.array([row]), np.array([int.from_bytes(content[:6])]), view)
 
 
 def _parts(place: Path, shape: tuple[int, int], wanted: Mapping[bytes, Any]) -> list[Part]:
-    """Those that have something that is wanted, and are whole; a damaged one is removed."""
+    """Return intact tables with at least one wanted key; remove damaged ones."""
     found = []
     for folder in sorted(place.glob("part-*")):
         if (folder / "keys").is_file() and _rows(folder).keys().isdisjoint(wanted):
@@ -155,6 +156,6 @@ def _rows(folder: Path) -> dict[bytes, int]:
 @torch.inference_mode()
 def _features(encoder: PictureEncoder, pixels: Tensor) -> Tensor:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    # Depthwise convolutions are a quarter quicker with channels last.
+    # Depthwise convolutions are a quarter faster with channels last.
     encoder = encoder.to(device).eval()
     return encoder.features(pixels.to(device).to(memory_format=torch.channels_last)).vectors

@@ -1,4 +1,4 @@
-"""Pictures come in: pixels of one size, an encoder of regions, and a grid to look at."""
+"""Picture input: pixels of one size, an encoder of regions, and a grid as its axis."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from regard.parts import build_pooling
 from regard.settings.pooling import PoolingSettings
 
 CLASS_TOKEN = "[CLS]"
-PLAIN = 16  # cells of a side of the picture that baselines read
+PLAIN = 16  # cells per side of the picture for baselines
 
 
 class ImageInput(ImageData):
@@ -32,7 +32,7 @@ class ImageInput(ImageData):
         return torch.stack(features if len(features) == len(items) else [item.pixels for item in items])
 
     def plain(self, one: Any) -> Float[np.ndarray, " D"]:
-        """A small picture: the mean colors of a grid."""
+        """Return a small picture: the mean colors of a grid."""
         pixels = self.read(one).pixels.float()
         return F.adaptive_avg_pool2d(pixels, min(PLAIN, *pixels.shape[1:])).flatten().numpy()
 
@@ -52,7 +52,7 @@ class ImageInput(ImageData):
         return item._replace(class_token=isinstance(body, VisionTransformer))
 
     def afresh(self, item: PictureItem) -> PictureItem:
-        """By its pixels: features that a frozen network gave for them say nothing of gradients by pixels."""
+        """Return the item with pixels: features cached from a frozen network have no gradients by pixels."""
         return item._replace(features=None)
 
     def axis(self, item: PictureItem) -> Axis:
@@ -62,7 +62,7 @@ class ImageInput(ImageData):
         return axis([*first, *regions], grid=grid, image=item.pixels.permute(1, 2, 0).numpy())
 
     def without(self, item: PictureItem, parts: Collection[int]) -> PictureItem:
-        """Regions are covered with the mean color of the picture."""
+        """Return the item with regions covered by the mean color of the picture."""
         pixels = item.pixels.clone()
         color = pixels.float().mean((1, 2)).round().to(pixels.dtype)[:, None, None]
         owner = torch.from_numpy(self._regions_of_pixels(item, pixels.shape[1], pixels.shape[2]))
@@ -79,6 +79,6 @@ class ImageInput(ImageData):
         return np.stack([np.bincount(owner, one.ravel(), minlength=rows * columns) for one in table])
 
     def _regions_of_pixels(self, item: PictureItem, height: int, width: int) -> np.ndarray:
-        """Which region each pixel is of: H W."""
+        """Return the region of each pixel: H W."""
         rows, columns = item.grid or self.grid
         return (np.arange(height) * rows // height)[:, None] * columns + (np.arange(width) * columns // width)[None]

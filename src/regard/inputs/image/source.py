@@ -1,4 +1,4 @@
-"""Where the user's pictures are: what all files may be (`media_source.py`), and arrays (`arrays.py`).
+"""Source of the user's pictures: files (`media_source.py`) and arrays (`arrays.py`).
 
 data.train=pictures.npz           arrays x_train, y_train, x_test, y_test (and classes: the names of the labels)
 data.train=MNIST/raw              train-images-idx3-ubyte.gz and the like; data_batch_1.bin of CIFAR
@@ -40,7 +40,7 @@ class PictureSource(MediaSource):
 
     @classmethod
     def may_be_one(cls, name: str) -> bool:
-        """Names without an ending are common in data sets."""
+        """Whether a file may be a picture; in data sets, names without an ending are common."""
         return cls.is_one(name) or not PurePosixPath(name).suffix
 
     def corpus(self) -> Iterator[Entry]:
@@ -56,7 +56,7 @@ class PictureSource(MediaSource):
 
 @dataclass(frozen=True)
 class NamedPictures(Source[Entry]):
-    """Pictures by their names, each a word (`find` says where it is) or an array: what a store is made of."""
+    """Return pictures by name for a store, each a word (`find` locates it) or an array."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     find: Callable[[str], Any] = str

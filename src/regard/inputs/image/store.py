@@ -1,4 +1,4 @@
-"""Pictures of one form on disk, decoded by all cores; and how batches get them, as pixels or as features."""
+"""Pictures of one form on disk, decoded on all cores, and loaders of pixels or features for batches."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ from regard.inputs.media_files import Bytes
 from regard.inputs.media_source import Entry
 from regard.inputs.media_store import Loaded, MediaColumn, MediaStore, write_media
 
-_AT_ONCE = 4096  # pictures between two looks at the workers; what is held in memory is far less
+_AT_ONCE = 4096  # pictures between two checks of the workers; far fewer are in memory
 
 #: (pictures, rows, epoch) → what an encoder reads: rows say apart what is changed differently, as a picture may be in
 #: an epoch several times.
@@ -42,7 +42,7 @@ class PictureStore(MediaStore):
 
     @property
     def mean(self) -> list[float]:
-        """Of each channel, between 0 and 1."""
+        """Mean and deviation of each channel, between 0 and 1."""
         return self.about["mean"]
 
     @property
@@ -51,12 +51,12 @@ class PictureStore(MediaStore):
 
     @property
     def seen(self) -> dict[str, int]:
-        """How many pictures were of each size, in color or gray, before they were brought into the form."""
+        """Number of pictures of each original size, in color or gray."""
         return self.about["seen"]
 
 
 class _Statistics:
-    """What is summed up while pictures pass."""
+    """Statistics that are accumulated over the pictures."""
 
     def __init__(self, channels: int) -> None:
         self.count, self.sums, self.squares = 0, np.zeros(channels), np.zeros(channels)
@@ -104,7 +104,7 @@ def _loaded(items: Iterable[Entry | Bad], form: Form, workers: int, statistics: 
 # ------------------------------------------------------------------------------------------------------------- batches
 @dataclass(frozen=True)
 class Pixels:
-    """The pictures of a store as they are, or changed for training where that is asked for."""
+    """Loader of a store's pixels, augmented in training if requested."""
 
     store: PictureStore
     augment: PictureAugmentSettings | None = None
@@ -123,7 +123,7 @@ class Pixels:
 
 
 class StoredPicture(NamedTuple):
-    """A picture of one's own data: its name, its pixels, and what a frozen network made of it, if that was kept."""
+    """Picture of the user: its name, its pixels, and cached features of a frozen network, if any."""
 
     name: str
     pixels: UInt8[np.ndarray, "H W C"]
@@ -132,7 +132,7 @@ class StoredPicture(NamedTuple):
 
 class PictureColumn(MediaColumn):
     def __init__(self, store: PictureStore, load: Load, regions: int) -> None:
-        """`load`: how batches get the pictures."""
+        """Create examples; `load` is the loader of pictures for batches."""
         super().__init__(store)
         self.store, self.load, self.regions = store, load, regions
 

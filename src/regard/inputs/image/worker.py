@@ -1,8 +1,8 @@
-"""Decoding in processes of their own: all cores at work, and a file that makes a decoder crash takes nobody with it.
+"""Decoding in separate processes: it uses all cores, and a file that crashes a decoder does not end the program.
 
-A worker is `python -m regard.inputs.image.worker`: it reads a line of JSON for each group of files and writes, for each
-file, a line of JSON and the pixels. (Not `multiprocessing`: its processes would import the user's script again, which
-must then be written for it; and a process that dies would hang the pool.)
+A worker is `python -m regard.inputs.image.worker`: it reads a line of JSON for each group of files and writes, for
+each file, a line of JSON and the pixels. (Not `multiprocessing`: its processes would import the user's script again,
+which must then be written for it; and a process that dies would hang the pool.)
 
     → {"form": {...}, "files": [["photo.jpg", 0, null], ["images.tar", 1536, 20480]]}     name, first byte, how many
     ← {"notes": ["..."], "seen": "640×480 color"} and C·H·W bytes      or      {"error": "..."}
@@ -24,12 +24,12 @@ import numpy as np
 from regard.inputs.image.decode import BadPictureError, Decoded, Form, decode
 from regard.inputs.media_files import Bytes
 
-GROUP = 16  # files that are asked for together
-AHEAD = 3  # groups for each worker that are on their way
+GROUP = 16  # files in one request
+AHEAD = 3  # pending groups for each worker
 
 
 def decode_all(files: Sequence[Bytes], form: Form, workers: int = 0) -> Iterator[Decoded | BadPictureError]:
-    """Every picture, in the order of the files. `workers=0`: one for each core, and none for a handful of files."""
+    """Decode pictures, in the order of the files. `workers=0`: one for each core, and none for a few files."""
     groups = [files[start : start + GROUP] for start in range(0, len(files), GROUP)]
     workers = min(workers or os.cpu_count() or 1, len(groups))
     if len(groups) <= 2 or workers < 1:
@@ -69,7 +69,7 @@ def _decoded(file: Bytes, form: Form) -> Decoded | BadPictureError:
 
 
 class _Worker:
-    """One process. It is started again after a crash; a file on which it crashes twice is bad."""
+    """Worker process. It is restarted after a crash; a file on which it crashes twice is bad."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -122,7 +122,7 @@ class _Worker:
 
 
 def serve(wanted: BinaryIO, answers: BinaryIO) -> None:
-    """What a worker does until its input ends."""
+    """Main loop of a worker, until its input ends."""
     for line in wanted:
         asked: dict[str, Any] = json.loads(line)
         form = Form(**asked["form"])

@@ -2,13 +2,13 @@
 
     data.train=book.txt   data.train='books/*.txt,more.txt.gz'   data.train=folder   data.train=chats.jsonl
 
-UTF-8, perhaps compressed (.gz, .bz2, .xz, .zst). A line that is no UTF-8 becomes a `Bad` with its number; what makes
-the whole file unusable (it is missing, it is UTF-16, it cannot be unpacked) is raised. Line ends are line feeds,
-however they were written; otherwise not a character is changed. In JSON, each object is a document (`files/chats.py`).
+UTF-8, perhaps compressed (.gz, .bz2, .xz, .zst). A line that is not UTF-8 becomes a `Bad` with its number. An unusable
+file (missing, UTF-16, or damaged compression) raises an error. Line ends become line feeds; no other character is
+changed. In JSON, each object is a document (`files/chats.py`).
 
-Without data.valid, the last part of the text is held out: from a place in the middle of one long text (nanoGPT's
-split), or from the end of a document where there are many. With data.test_share, the very last part is the test text,
-and the validation text stands before it.
+Without data.valid, the last part of the text is held out: from the middle of one long text (nanoGPT's split), or from
+the end of a document if there are many. With data.test_share, the last part is the test text, and the validation text
+precedes it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +34,7 @@ from regard.files.shards import files_of, is_pattern
 from regard.inputs.prompt.settings import TextDataSettings
 
 Documents = Literal["file", "line", "paragraph"]
-BLOCK = 1 << 16  # bytes of a piece, about
+BLOCK = 1 << 16  # approximate bytes of a piece
 JSON_ENDINGS = {".json", ".jsonl", ".ndjson"}
 TEXT_ENDINGS = {
     ".txt",
@@ -55,7 +55,7 @@ TEXT_ENDINGS = {
 
 
 class Piece(NamedTuple):
-    """Some text of a document, and whether the document ends with it."""
+    """Piece of a document, and whether the document ends with it."""
 
     text: str
     ends: bool
@@ -66,7 +66,7 @@ class Piece(NamedTuple):
 
 
 def text_files(where: str, role: Role = "train") -> list[Path]:
-    """The files that a setting stands for, in the order it names them, those of a glob or folder by name."""
+    """Return the files of a setting in its order; files of a glob or folder are sorted by name."""
     found: list[Path] = []
     for part in [where] if Path(where).expanduser().is_file() else where.split(","):
         path = Path(part.strip()).expanduser()
@@ -90,13 +90,13 @@ def _is_text(file: Path) -> bool:
 
 
 def read_pieces(files: list[Path], documents: Documents) -> Iterator[Piece | Bad]:
-    """All files, one after the other. What parts documents belongs to none, and nothing between two is no document."""
+    """Yield the pieces of all files in order. Separators belong to no document, and empty documents are skipped."""
     end = {"file": None, "line": "\n", "paragraph": "\n\n"}[documents]
     for file in files:
         if ending(file) in JSON_ENDINGS:
             yield from _objects(file)
             continue
-        held = ""  # only after the last one is it known to be the last
+        held = ""  # hold one piece back to mark the last one
         for block in _blocks(file):
             if isinstance(block, Bad):
                 yield block
@@ -124,7 +124,9 @@ def _objects(file: Path) -> Iterator[Piece | Bad]:
 
 
 def _blocks(file: Path) -> Iterator[str | Bad]:
-    """Text of about BLOCK bytes, cut after a line's end, else before a space, else anywhere between characters."""
+    """Yield text of about BLOCK bytes, cut after a line end, else before a space, else anywhere
+    between characters.
+    """
     number, size, good, rest = 1, 0, list[str](), b""
     for more in chain(raw_lines(file, BLOCK), [b""]):
         raw, ends = rest + more, more.endswith(b"\n")
@@ -144,7 +146,7 @@ def _cut(line: bytes) -> int:
     if (space := line.rfind(b" ")) > 0:
         return space
     end = len(line) - 1
-    while end > max(0, len(line) - 4) and line[end] & 0xC0 == 0x80:  # inside a character, which may go on
+    while end > max(0, len(line) - 4) and line[end] & 0xC0 == 0x80:  # inside a character, which may continue
         end -= 1
     return end
 
@@ -154,7 +156,7 @@ class TextSource(Source[Piece]):
     documents: Documents = "file"
 
     def read(self) -> Iterator[Piece | Bad]:
-        if self.where.startswith(PREFIX):  # each source text of a corpus of ours is a document
+        if self.where.startswith(PREFIX):  # each source text of a packaged corpus is a document
             items = read_corpus(self.where, self.role)
             return (item if isinstance(item, Bad) else Piece(item.source, ends=True) for item in items)
         return read_pieces(self.paths(), self.documents)
@@ -165,7 +167,7 @@ class TextSource(Source[Piece]):
 
 @dataclass(frozen=True)
 class TextPart(Split[Piece]):
-    """All of some text, or the bytes of it before `at` (kept), or those from `at` to `end` (held out, test)."""
+    """Yield all of a text, or its bytes before `at` (training), or those from `at` to `end` (validation, test)."""
 
     at: int = 0
     end: int | None = None
@@ -174,7 +176,7 @@ class TextPart(Split[Piece]):
         seen, before = 0, self.part in ("all", "kept")
         for item in self.source.read():
             if isinstance(item, Bad) or self.part == "all":
-                if before:  # once is enough
+                if before:  # only once
                     yield item
                 continue
             raw = item.text.encode()
@@ -186,7 +188,7 @@ class TextPart(Split[Piece]):
                 yield Piece(text, item.ends and last == len(raw))
 
     def _inside(self, place: int, size: int) -> int:
-        """A place in a piece of text; behind it, where the piece is a document that stays whole."""
+        """Return where to cut a piece of text; after it, if the piece is a document that stays whole."""
         inside = max(0, min(size, place))
         whole = self.source.documents != "file"  # pyright: ignore[reportAttributeAccessIssue]
         return size if whole and 0 < inside < size else inside
@@ -196,9 +198,9 @@ class TextPart(Split[Piece]):
 
 
 def counted_text(items: Iterable[Piece | Bad], counts: Counts) -> Iterator[Piece]:
-    """The text; lines, bytes, characters and documents are counted as they pass."""
+    """Yield the text, and count its lines, bytes, characters and documents."""
     for piece in counts.read.only_pairs(items):
-        counts.read.pairs += max(1, piece.text.count("\n")) - 1  # it counts lines, and has counted one
+        counts.read.pairs += max(1, piece.text.count("\n")) - 1  # the reader has already counted one line
         counts.add("bytes", len(piece.text.encode()))
         counts.add("characters", len(piece.text))
         counts.add("documents", piece.ends)
@@ -206,7 +208,7 @@ def counted_text(items: Iterable[Piece | Bad], counts: Counts) -> Iterator[Piece
 
 
 def text_bytes(steps: Steps, part: TextPart) -> int:
-    """How much text there is."""
+    """Measure the size of the text."""
 
     def build(folder: Path) -> None:
         counts = Counts()
@@ -219,7 +221,7 @@ def text_bytes(steps: Steps, part: TextPart) -> int:
 
 
 def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]:
-    """Which text is for training and for validation. Test text is read when it is asked for (`text_for_test`)."""
+    """Return training and validation text. Test text is read on request (`text_for_test`)."""
     parts: dict[Role, TextPart] = {
         role: text_part(settings, where, role) for role, where in places(settings).items() if role != "test"
     }
@@ -236,7 +238,7 @@ def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]
 
 
 def text_for_test(settings: TextDataSettings, steps: Steps) -> TextPart | None:
-    """The test text: its own file, or the very last part of the training text; None if there is none."""
+    """Return the test text: a separate file, or the last part of the training text; None if there is none."""
     if settings.test is not None:
         return text_part(settings, settings.test, "test")
     if not settings.test_share or "test" in places(settings):

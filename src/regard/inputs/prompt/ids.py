@@ -1,12 +1,13 @@
-"""The tokens of a prompt, as a language model reads them."""
+"""Tokens of a prompt, as a language model reads them."""
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 
 
 def prompt_ids(tokenizer: Tokenizer, text: str, begin: bool | None, documents: str) -> list[int]:
-    """After the begin token, if texts begin there (`begin`; None: if `documents` are not whole files) or there is
-    nothing else to read."""
+    """Return the ids. A begin token comes first if texts start with one (`begin`; None: if `documents` are not whole
+    files) or if the prompt is empty.
+    """
     ids, special = tokenizer.encode(text), tokenizer.specials
     first = special.start if special.start is not None else special.end
     wanted = documents != "file" if begin is None else begin

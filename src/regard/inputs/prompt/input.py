@@ -1,6 +1,6 @@
-"""A prompt comes in: text that is gone on from. There is no encoder, as whoever goes on reads the prompt, too.
+"""Prompt input: text that a model continues. There is no encoder, as the decoder reads the prompt, too.
 
-Training reads plain text, in windows: each of its tokens is what comes out after those before it.
+Training reads plain text in windows; each token is the target for the tokens before it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,12 +29,12 @@ from regard.inputs.text_axis import written_axis
 from regard.inputs.tokenized import TokenizedInput
 from regard.look.axis import Axis
 
-FEW_WINDOWS = 20  # of training text; below this a model can only learn by heart
+FEW_WINDOWS = 20  # of training text; with fewer, a model can only memorize it
 MANY_UNKNOWN = 0.001
 
 
 class Prompt(NamedTuple):
-    """Tokens as a model reads them, the one that begins a text included."""
+    """Tokens as a model reads them, including the begin token."""
 
     text: str
     ids: list[int]
@@ -42,11 +42,11 @@ class Prompt(NamedTuple):
 
 class PromptInput(TokenizedInput):
     kind: ClassVar[str] = "text"
-    recipe: Any  # of a language model: its data, its context, and whether prompts begin a text
+    recipe: Any  # of a language model: its data, its context, and whether a prompt gets a begin token
 
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, TextStore]:
-        """The vocabulary is learned from training text only, and from an even choice of its pieces if there is much."""
+        """Learn the vocabulary from training text only; from an even sample of its pieces if there is much."""
         steps, how = Steps.of(self.data, cache, strict=strict), self.data.tokenizer
         parts = text_parts(self.data, steps)
         train = parts["train"]
@@ -68,7 +68,7 @@ class PromptInput(TokenizedInput):
 
     @property
     def tokenizer_kind(self) -> Any:
-        """What language models call bpe works on bytes, and loses nothing."""
+        """Return the tokenizer kind: bpe of language models works on bytes and is lossless."""
         return "bytes" if self.data.tokenizer.kind == "bpe" else self.data.tokenizer.kind
 
     def check(self, splits: dict[Role, TextStore], vocabulary: Vocabulary) -> CheckReport:
@@ -86,13 +86,13 @@ class PromptInput(TokenizedInput):
                 found.add("warning", role, what, "lower model.context, or give more text", count=len(store))
             elif role == "train" and windows < FEW_WINDOWS:
                 what = f"{len(store):,} tokens are only {windows} windows of {context}"
-                found.add("note", role, what, "the model will learn the text by heart", count=len(store))
+                found.add("note", role, what, "the model will memorize the text", count=len(store))
         report = found.report({"text": vocabulary.size})
         return replace(report, splits={}, tables={"text": table})
 
     @property
     def has_test_data(self) -> bool:
-        return True  # the validation text, where there is no other
+        return True  # the validation text, if there is no other
 
     @property
     def has_test_part(self) -> bool:
@@ -103,7 +103,7 @@ class PromptInput(TokenizedInput):
         return super().test_name if self.has_test_part else "validation data: there is no test data"
 
     def test(self) -> tuple[TextStore, str]:
-        """The test text, or the validation text if there is none."""
+        """Return the test text, or the validation text if there is none."""
         data = self.data
         with TemporaryDirectory(prefix="regard-text-", ignore_cleanup_errors=True) as folder:  # its files stay mapped
             steps = Steps(data, Path(folder))
@@ -114,7 +114,7 @@ class PromptInput(TokenizedInput):
 
     # ------------------------------------------------------------------------------------------------------- one's own
     def read(self, one: Any) -> Prompt:
-        """After the begin token, if texts begin there or there is nothing else to read."""
+        """Read a prompt. A begin token comes first if texts start with one or if the prompt is empty."""
         if not isinstance(one, str):
             raise CallError(f"a prompt is a text, not {type(one).__name__}")
         return Prompt(one, prompt_ids(self.tokenizer, one, self.recipe.decoding.begin, self.data.documents))
@@ -123,16 +123,16 @@ class PromptInput(TokenizedInput):
         return len(item.ids)
 
     def collate(self, items: Sequence[Prompt]) -> Int[Tensor, "B T"]:
-        """Filled up at the end, where nobody looks: a token is read with those before it alone."""
+        """Pad a batch at the end, where padding is not attended to: a token attends only to those before it."""
         return padded([np.array(item.ids, np.int64) for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:
-        raise CallError("a prompt has no encoder: what goes on from it reads it")
+        raise CallError("a prompt has no encoder: the decoder reads it")
 
     # --------------------------------------------------------------------------------------------------------- looking
     def axis(self, item: Prompt) -> Axis:
-        """The tokens with their places in the text that they make together."""
+        """Return the axis of tokens with their positions in the text that they form."""
         return written_axis(self.tokenizer, item.ids, self.tokenizer.specials.names)
 
     def without(self, item: Prompt, parts: Collection[int]) -> Prompt:
@@ -145,5 +145,5 @@ class PromptInput(TokenizedInput):
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
     def context(self) -> int:
-        """Tokens that the model looks back at."""
+        """Return the positions of tokens that can be masked."""
         return self.recipe.model.context

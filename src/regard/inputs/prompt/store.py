@@ -2,13 +2,14 @@
 
     tokens   begin text end begin text end …, one document after the other
 
-Where a vocabulary has one token for begin and end (GPT-2), it stands once between documents, and at the very start.
+If a vocabulary has one token for begin and end (GPT-2), it occurs once between documents, and at
+the very start.
 
-Each epoch cuts the text into windows of `context` tokens, from a place drawn anew, and shuffles them: every token is
-predicted once an epoch, and not twice at the same place of its window. A window has one token more than it predicts
+Each epoch cuts the text into windows of `context` tokens, from a random offset, and shuffles them. Every token is
+predicted once an epoch, each time at a different place of its window. A window has one token more than it predicts
 from; it is the first of the next window.
 
-Random numbers come from (seed, epoch) alone, and batches do not depend on the number of processes.
+Random numbers depend on (seed, epoch) alone, and batches do not depend on the number of processes.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,7 @@ _AT_ONCE = 16  # pieces tokenized together
 
 
 class TextStore(Store):
-    """The tokens of a folder that `write_text` made."""
+    """Tokens of a folder that `write_text` made."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -44,19 +45,19 @@ class TextStore(Store):
 
     @property
     def bytes(self) -> int:
-        """Of the text in UTF-8."""
+        """Number of bytes of the text in UTF-8."""
         return int(self.counts.totals["bytes"])
 
     @property
     def unknown(self) -> int:
-        """Tokens that are not in the vocabulary."""
+        """Number of tokens that are not in the vocabulary."""
         return self.counts.sides[0].unknown
 
 
 def write_text(folder: Path, items: Iterable[Piece | Bad], tokenizer: Tokenizer, *, name: str) -> None:
     """Tokenize all text into `folder`, which must exist. Memory does not grow with it."""
     start, end, unknown = tokenizer.specials.start, tokenizer.specials.end, tokenizer.specials.unk
-    opened = False  # whether the begin token of the document at hand is written
+    opened = False  # whether the begin token of the current document is written
     with StoreWriter(folder, name, tokens=ids_array(tokenizer.size)._replace(ragged=False)) as store:
         if start is not None and start == end:
             store.add("tokens", [start])
@@ -75,7 +76,7 @@ def write_text(folder: Path, items: Iterable[Piece | Bad], tokenizer: Tokenizer,
 
 
 class TextWindows(Batches[TextBatch | None]):
-    """The batches of a store, epoch by epoch: `rows` windows each, the last one perhaps fewer."""
+    """Batches of a store for each epoch: `rows` windows each; the last one may have fewer."""
 
     def __init__(self, store: TextStore, context: int, rows: int, *, seed: int = 0) -> None:
         if len(store) < 2:
@@ -84,7 +85,7 @@ class TextWindows(Batches[TextBatch | None]):
         self._store, self._context, self._rows = store, min(context, len(store) - 1), rows
 
     def _plan(self, epoch: int) -> list[np.ndarray]:
-        """Where the windows begin."""
+        """Return the starts of the windows."""
         chance, predicted = seeded(self._seed, epoch), len(self._store) - 1
         first = int(chance.integers(min(self._context, predicted - self._context + 1)))
         starts = chance.permutation(np.arange(first, predicted - self._context + 1, self._context))
