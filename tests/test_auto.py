@@ -409,7 +409,7 @@ def test_sizes_that_a_recipe_leaves_to_the_data(tmp_path: Path, capsys: pytest.C
     assert config.read("translate-transformer", {"training.device": "auto"}).training.device == "auto"
     column = config.as_tree(config.read("translate-transformer", {**pairs, "data.source": "auto"}))
     assert column["data"]["source"] == "auto", "a column may be called so"
-    with pytest.raises(CallError, match=r"data\.max_length=auto: the data does not decide"):
+    with pytest.raises(CallError, match=r"data\.max_length=auto: cannot be decided from this data"):
         config.read("tones", {"data.max_length": "auto"})
 
 
@@ -1026,7 +1026,7 @@ def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
     told = {"horizon": 2, "look_back": 4}  # what is known better
     run = api.train(table, data=told, time_limit=3, training={"max_steps": 2}, output=tmp_path / "g")
     assert run.recipe.data.horizon == 2  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(CallError, match="give data, or a recipe and its data"):
+    with pytest.raises(CallError, match="give either data, or a recipe and its data"):
         api.train(table, data=str(tmp_path), output=tmp_path / "h")
 
 

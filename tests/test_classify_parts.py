@@ -347,7 +347,7 @@ def test_mistakes_are_told_where_they_are_though_a_column_is_called_text():
     tree = {"job": "classify", "data": {"text": "question", "trian": "x"}, "model": {"kind": "recurrent", "width": 7}}
     with pytest.raises(CallError) as told:
         config.build(tree)
-    assert "data.train: has to be given" in str(told.value)
+    assert "data.train: is required" in str(told.value)
     assert "data.trian: unknown key, did you mean 'train'" in str(told.value).replace(";", ",")
     tree["data"] = {"train": "a.tsv", "separator": "|"}
     tree["decoding"] = {"n_best": 3}

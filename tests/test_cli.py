@@ -133,7 +133,7 @@ def test_doctor_says_what_is_missing_for_which_job_and_how_to_get_it(capsys):
     said = "\n".join(lacking.lines())
     assert f"missing pillow for caption (shapes-caption): {sys.executable} -m pip install 'regard[image]'" in said
     said = "\n".join(dataclasses.replace(health, kernels="there is no C compiler").lines())
-    assert "compiled kernels: not there, so everything goes by torch alone, more slowly: there is no C compiler" in said
+    assert "compiled kernels: missing, so torch alone is used, more slowly: there is no C compiler" in said
 
 
 def test_doctor_knows_how_large_caches_are(tmp_path, monkeypatch):
@@ -232,8 +232,8 @@ def test_a_run_cannot_live_in_a_file(tmp_path):
     [
         (OSError(errno.ENOSPC, "No space left on device", "a.bin"), "the disk is full: a.bin", 1),
         (PermissionError(errno.EACCES, "Permission denied", "a.tsv"), "Permission denied: a.tsv", 1),
-        (MemoryError(), "there is not enough memory", 1),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "there is not enough memory", 1),
+        (MemoryError(), "not enough memory", 1),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "not enough memory", 1),
         (KeyboardInterrupt(), "stopped", 130),
         (RegardError("it broke"), "it broke", 1),
         (CallError("a typo"), "a typo", 2),

@@ -96,7 +96,7 @@ def test_without_a_folder_a_run_lives_beside_others(run, tmp_path, monkeypatch):
     assert said == []
     wider = config.build(config.override(config.as_tree(run.recipe), ["model.width=24"]))
     assert run_folder("mine.yaml", wider, said.append) == Path("runs/mine-2")
-    assert "runs/mine holds another run: this one is runs/mine-2" in said[0]
+    assert "runs/mine has another run: using runs/mine-2" in said[0]
 
 
 def test_a_model_of_ones_own_data_is_not_called_after_that_of_the_recipe(tmp_path, capsys):

@@ -167,7 +167,7 @@ BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10
         ("about: 2024-13-45", "month must be in"),
         ("job: [translate]", "is not a job that regard knows"),
         ("1: 2\njob: translate", "1=1: Keys should be strings"),
-        ("extends: 3", "extends=3 is no name of a recipe"),
+        ("extends: 3", "extends=3 is neither a recipe's name"),
     ],
     ids=lambda text: text[:20],
 )
@@ -189,16 +189,16 @@ def test_a_hostile_value_is_refused(value):
 def test_recipes_that_extend_themselves_are_refused(tmp_path):
     one, other = tmp_path / "one.yaml", tmp_path / "other.yaml"
     one.write_text(f"extends: {one}\n")
-    with pytest.raises(CallError, match="extends goes in a circle"):
+    with pytest.raises(CallError, match="extends is circular"):
         config.read(one)
     one.write_text(f"extends: {other}\n")
     other.write_text(f"extends: {one}\n")
-    with pytest.raises(CallError, match=r"extends goes in a circle: .*one\.yaml → .*other\.yaml → .*one\.yaml"):
+    with pytest.raises(CallError, match=r"extends is circular: .*one\.yaml → .*other\.yaml → .*one\.yaml"):
         config.read(one)
 
 
 def test_a_folder_or_an_unreadable_file_is_no_recipe(tmp_path):
-    with pytest.raises(CallError, match="is a folder, and a recipe is a file"):
+    with pytest.raises(CallError, match="is a folder, but a recipe is a YAML file"):
         config.read(tmp_path)
     with pytest.raises(CallError, match="cannot be read"):
         config.load_yaml(tmp_path)
@@ -259,7 +259,7 @@ def test_ones_own_data_is_not_scored_on_that_of_the_recipe(by, tmp_path, capsys)
         recipe = config.read("encode-transformer", ["data.train=pairs.tsv"])
     assert recipe.data.test is None
     assert recipe.about == "encode-transformer on pairs.tsv"
-    assert "data.test=corpus:pocket of encode-transformer is left out" in capsys.readouterr().err
+    assert "data.test=corpus:pocket of encode-transformer is ignored" in capsys.readouterr().err
     kept = config.read("encode-transformer", ["data.train=pairs.tsv", "data.test=test.tsv"])
     assert kept.data.test == "test.tsv"
     assert config.read("encode-transformer", ["data.train=corpus:pocket"]).data.test == "corpus:pocket"

@@ -359,7 +359,7 @@ def test_sentences_that_cannot_be_drawn(run, text, message):
 
 def test_what_a_drawing_has_not(run, listed):
     for options in ({"prefix": "red"}, {"attention": True}, {"rerank": str(listed.parent / "nowhere")}):
-        with pytest.raises(CallError, match=r"prefix|look|decoding\.rerank=.* is no run of the job match"):
+        with pytest.raises(CallError, match=r"prefix|look|decoding\.rerank=.* is not a run of the job match"):
             run.predict("red before blue", **options)
     with pytest.raises(CallError, match="a text is no picture"):  # over HTTP it would read files of ours
         run.look("red before blue", output=str(listed.parent / "0.png"))

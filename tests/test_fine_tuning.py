@@ -260,5 +260,5 @@ def test_what_no_machine_can_do_is_refused_at_once(stranger, section, change, sa
 def test_what_cannot_be_started_from_is_said(base, tmp_path):
     with pytest.raises(CallError, match=r"start=.*nowhere: no such run: .*nowhere"):
         tuned(base, tmp_path / "a", start=str(tmp_path / "nowhere"))
-    with pytest.raises(CallError, match="say which, start=RUN"):
+    with pytest.raises(CallError, match="name it with start=RUN"):
         regard.train(base / "recipe.yaml", data=str(base / "text.txt"), output=tmp_path / "b", training={"lora": {}})

@@ -198,7 +198,7 @@ def test_what_has_no_meaning_is_refused_in_a_sentence(run):
         run.look(waves(), prefix="1")
     with pytest.raises(CallError, match="with a prefix"):
         run.predict([waves()], prefix="1")
-    with pytest.raises(CallError, match="nothing that gold alignments"):
+    with pytest.raises(CallError, match="has no attention to compare with gold alignments"):
         run.evaluate(alignments=True)
     with pytest.raises(CallError, match="scored against what did happen"):
         run.score([waves()], ["1"])

@@ -135,7 +135,7 @@ def test_positions(run, tmp_path):
         ([TEXT, "--head", "first"], "--head first is not a number, mean or max"),
         ([TEXT, "--head", "7", "--layer", "0"], "head=7 is not one of 0 to 1"),
         ([TEXT, "--layer", "9"], "layer=9 is not one of 0, 1 (cross)"),
-        ([TEXT, "--gold", "0:1"], "'0:1' is no link"),
+        ([TEXT, "--gold", "0:1"], "'0:1' is not a link"),
         ([TEXT, "--target", "hhh", "--gold", "0-0 99-0"], "the gold link 99-0 points outside the pair"),
         ([TEXT, "--target", "hhh", "--gold", "0-0 0?7"], "the gold link 0-7 points outside the pair"),
         ([TEXT, "-o", "x.gif"], "ends with .png"),
@@ -151,7 +151,7 @@ def test_wrong_calls_are_named(run, options, told):
 
 def test_a_record_has_its_input_already(run, tmp_path):
     run.look(TEXT).save(tmp_path / "seen.npz")
-    assert "has its input and method already" in call(tmp_path / "seen.npz", "another", code=2)
+    assert "with its own input and method" in call(tmp_path / "seen.npz", "another", code=2)
 
 
 def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
@@ -168,7 +168,7 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     assert call(*swapped, "red=blue") == call(*wish)
     assert "no word 're' in the input" in call(*swapped, "re=blue", code=2)
     assert "write OLD=NEW" in call(*swapped, "red", code=2)
-    assert "or --exchange, not both" in call(*wish, "--exchange", "red=blue", code=2)
+    assert "give either --against-input or --exchange" in call(*wish, "--exchange", "red=blue", code=2)
     one = ("--layer", 1, "--head", 0, "--row", 0, "--by", "queries")
     scores = json.loads(call(run.folder, TEXT, "--explain", "scores", *one, "--json"))
     assert scores["rows"][-1] == "score"
@@ -178,7 +178,7 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     assert profile["values"] == run.head_profile(2).values.tolist()
     assert "number of validation inputs" in call(run.folder, TEXT, "--profile", code=2)
     assert "knows no --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)
-    assert "--exchange belong to --explain patching" in call(run.folder, TEXT, "--against-input", "x", code=2)
+    assert "--exchange need --explain patching" in call(run.folder, TEXT, "--against-input", "x", code=2)
     assert "(--instead) needs one of gradient" in call(run.folder, TEXT, "--instead", "x", code=2)
     assert "or a prefix of it" in call(*wish, "--target", "la", "--prefix", "la", code=2)
 

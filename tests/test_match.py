@@ -245,7 +245,7 @@ def test_an_index_of_ones_own_folder(run, listed, tmp_path):
     made = CliRunner().invoke(cli, ["index", str(run.folder), str(photos), "-o", str(file), "--json"])
     assert made.exit_code == 0, made.output
     assert json.loads(made.stdout)["pictures"] == 12
-    assert "1 picture could not be read, and left out: cut.jpg" in made.stderr
+    assert "1 picture could not be read (skipped): cut.jpg" in made.stderr
     found = CliRunner().invoke(cli, ["search", str(file), "red before blue", "-k", "3", "--json"])
     assert found.exit_code == 0, found.output
     best = json.loads(found.stdout)
@@ -267,16 +267,16 @@ def test_an_index_is_renewed_and_refused_where_it_does_not_fit(run, listed, tmp_
     (photos / "0.png").unlink()
     (photos / "2.png").write_bytes((listed.parent / "5.png").read_bytes())
     again = CliRunner().invoke(cli, ["index", str(run.folder), str(photos), "-o", str(file)])
-    assert "1 pictures are as they were; 1 are read" in again.output
+    assert "1 unchanged pictures are reused; 1 are read" in again.output
     renewed = regard.open_index(file)
     assert list(renewed.stamps) == ["1.png", "2.png"]
     torch.testing.assert_close(renewed.vectors, run.index(photos).vectors)
-    with pytest.raises(CallError, match="there is no picture in it"):
+    with pytest.raises(CallError, match="no pictures found"):
         run.index(run.folder / "state")
     with pytest.raises(CallError, match="there is no such index"):
         regard.open_index(tmp_path / "none.index")
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(RegardError, match="is no usable index"):
+    with pytest.raises(RegardError, match="not a usable index"):
         regard.open_index(file)
     wrong = CliRunner().invoke(cli, ["search", str(file)])
     assert isinstance(wrong.exception, CallError)

@@ -40,7 +40,7 @@ NO_RUN = [
     Mistake("train nosuch.csv", ("no such file or folder: nosuch.csv",)),
     Mistake("train classify", ("regard train DATA", "recipe such as")),
     Mistake("train ner", ("job tag", "regard train DATA")),
-    Mistake("train data.train=pairs.tsv", ("is a setting", "first comes a recipe, or your data")),
+    Mistake("train data.train=pairs.tsv", ("is a setting", "give a recipe or your data first")),
     Mistake("tain pairs.tsv", ("no command 'tain'", "did you mean 'train'")),
     Mistake("fit pairs.tsv", ("did you mean 'train'",)),
     Mistake("list", ("did you mean 'recipes'",)),
@@ -83,7 +83,7 @@ NO_RUN = [
     Mistake("verify movies.csv", ("is data, without a score to verify", "expected.metric=")),
     Mistake("compare movies.csv", ("--vary model.width=64,128",)),
     Mistake("cost transfomer-base", ("did you mean 'transformer-base'",)),
-    Mistake("predict hello", ("no such run: hello", "There are no runs here yet", "regard train DATA")),
+    Mistake("predict hello", ("no such run: hello", "No runs here yet", "regard train DATA")),
     Mistake("serve runs/x", ("no such run: runs/x",)),
     Mistake("train translate-transformer start=runs/x", ("start=runs/x: no such run",)),
     # data and time
@@ -223,7 +223,7 @@ OTHER_DATA = [
     Mistake("train languages data.train=movies.csv -o runs/pairs", ("job: translate → classify", "pairs.tsv →")),
     Mistake("train pairs.tsv data.targt=1 -o runs/movies --fresh", ("data.targt", "did you mean 'target'")),
     Mistake("train runs/pairs/recipe.yaml -o runs/pairs --fresh", ("lies in runs/pairs", "move it")),
-    Mistake("train pairs.tsv -o . --fresh", ("holds no run",)),
+    Mistake("train pairs.tsv -o . --fresh", ("has no run",)),
 ]
 
 
@@ -244,7 +244,7 @@ WORDS = [
     Mistake("predict runs/pairs batch=4 hello", ("write decoding.batch_tokens=TOKENS",)),
     Mistake("predict runs/pairs num_beams=4 hello", ("write decoding.beam=4",)),
     Mistake("predict runs/pairs epochs=4 hello", ("belongs to training", "decoding.* only")),
-    Mistake("predict runs/pairs model.width=4 hello", ("a trained run keeps its model",)),
+    Mistake("predict runs/pairs model.width=4 hello", ("a trained run has a fixed model",)),
     Mistake("predict runs/pairs decoding.beem=4 hello", ("decoding.beem", "did you mean 'beam'")),
     Mistake(
         "predict runs/pairs sentences.txt", ("sentences.txt is a file", "--input sentences.txt", "put -- before it")
@@ -252,13 +252,13 @@ WORDS = [
     Mistake("predict runs/pairs nosuch.txt", ("no such file: nosuch.txt", "--input FILE")),
     Mistake("predict runs/pairs photo.png", ("no such file: photo.png",)),
     Mistake("predict runs/pairs runs/movies", ("runs/movies is a folder, and this model reads texts",)),
-    Mistake("predict runs/pairs hello --input sentences.txt", ("as arguments or by --input FILE, not both",)),
+    Mistake("predict runs/pairs hello --input sentences.txt", ("either as arguments or with --input FILE",)),
     Mistake("predict runs/pairs --input nosuch.csv", ("no such file: nosuch.csv",)),
     Mistake("predict runs/movies --input other.csv", ("no column data.text='review'", "id, comment", "--column NAME")),
     Mistake("predict runs/movies --input broken.csv", ("broken.csv:3: 5 columns", "repair the row"), 1),
-    Mistake("predict runs/movies --input sentences.txt --column review", ("--column review", "is no table")),
-    Mistake("predict runs/movies --column review hello", ("give the table by --input FILE",)),
-    Mistake("predict runs/movies --input tags.conll", ("has a word a line", "regard evaluate")),
+    Mistake("predict runs/movies --input sentences.txt --column review", ("--column review", "is not a table")),
+    Mistake("predict runs/movies --column review hello", ("give the table with --input FILE",)),
+    Mistake("predict runs/movies --input tags.conll", ("has one word per line", "regard evaluate")),
     Mistake("predict runs/pair hello", ("no such run: runs/pair", "did you mean runs/pairs")),
     Mistake("predict runs hello", ("runs is not a run", "Runs in runs/: movies, pairs")),
     Mistake("predict hello", ("no such run: hello. Runs in runs/: movies, pairs",)),
@@ -445,7 +445,7 @@ CALLS = [
     Call("nothing", lambda *_: {}, "give a recipe, or data"),
     Call("no labels", lambda df, _: {"recipe": df.assign(sentiment=None)}, "'sentiment' is empty in all rows"),
     Call("doubled", lambda df, _: {"recipe": df[["id", "review", "review"]]}, "2 columns named 'review'"),
-    Call("data twice", lambda df, _: {"recipe": df, "data": df}, "a recipe and its data: not both"),
+    Call("data twice", lambda df, _: {"recipe": df, "data": df}, "give either data, or a recipe and its data"),
     Call("a typo", lambda df, _: {"recipe": "languges", "data": df}, "did you mean 'languages'"),
     Call("no file", lambda *_: {"recipe": "nosuch.csv"}, "no such file or folder: nosuch.csv"),
     Call("dry_run", lambda df, _: {"recipe": df, "dry_run": True}, "`regard train DATA --dry-run`"),

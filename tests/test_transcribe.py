@@ -308,7 +308,7 @@ def test_a_language_model_is_asked_too(trained, tmp_path):
     weighed = run.predict(file, ctc=0.0, language_model=str(written.folder), language_model_weight=0.5)
     assert weighed.text == plain.text  # a model that knows nothing does not change what is certain
     assert weighed.score < plain.score
-    with pytest.raises(CallError, match="is no run of the job generate"):
+    with pytest.raises(CallError, match="is not a run of the job generate"):
         run.predict(file, language_model=str(run.folder))
 
 

@@ -593,8 +593,8 @@ def test_a_folder_that_import_does_not_know(tmp_path, capsys):
     cli.main(["look", f"hf:{folder}", "the red house", "--target", "la casa roja"], standalone_mode=False)
     assert "casa" in capsys.readouterr().out
     for arguments, said in (
-        (["--method", "gradient"], "watched as it is"),
-        (["--explain", "lens"], "models of regard"),
+        (["--method", "gradient"], "not supported for a Transformers model"),
+        (["--explain", "lens"], "need a run of regard"),
     ):
         with pytest.raises(CallError, match=said):
             cli.main(["look", f"hf:{folder}", "the red house", *arguments], standalone_mode=False)

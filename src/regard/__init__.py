@@ -35,7 +35,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """`import regard` is instant; what a name needs (torch, for most of them) is loaded with its first use."""
+    """Load a public name at its first use, so that `import regard` does not load torch."""
     if name == "look":
         return import_module("regard.look")
     if name not in __all__:

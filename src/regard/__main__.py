@@ -1,4 +1,4 @@
-"""`python -m regard`, for torchrun and for machines whose PATH does not know the script."""
+"""`python -m regard`, for torchrun and for machines where the `regard` script is not on the PATH."""
 
 from regard.cli import main
 

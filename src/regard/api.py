@@ -73,23 +73,24 @@ def train(
     deadline: Deadline | None = None,
     **sections: Any,
 ) -> "Run":
-    """Train a recipe, or resume the run in `output`. A run of other data or of another recipe there is an error;
-    `overwrite=True` starts again. `check=False` skips the check of the data. `watch=True` serves a page of it.
+    """Train a recipe, or resume the run in `output`. Raise if that run has other data or another recipe.
 
-    In place of a recipe (a name, a file, or one that is read already) there may be data: files or a folder, a DataFrame
-    or columns by name, pairs `[(one, other), ...]`, or `(inputs, labels)`. A recipe is made for it then, within
-    `time_limit` (by default 10 minutes), and written to `output`; see docs/own-data.md. What you know of it better than
-    can be found out is then a mapping without train: `data={"horizon": 7}`. The limit is that of the whole call.
+    `overwrite=True` starts again. `check=False` skips the check of the data. `watch=True` serves a page of the run.
 
-    `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of what to change
-    in the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps=500` and `time_limit="2m"` are
-    short for those of the section `training`.
+    Instead of a recipe (name, file, or one already read), you can give data: files or a folder, a DataFrame,
+    columns by name, pairs `[(source, target), ...]`, or `(inputs, labels)`. A recipe is then made for the data and
+    written to `output`; see docs/own-data.md. The whole call then takes at most `time_limit` (default: 10 minutes).
+    To override detected settings, pass a mapping without train: `data={"horizon": 7}`.
+
+    `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of changes to
+    the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps` and `time_limit` are short for
+    those of `training`.
     """
-    from regard.train_request import requested, run_begun  # reads tables of all kinds, which a prediction does not
+    from regard.train_request import requested, run_begun  # reads tables; prediction does not need it
 
     with run_begun(Path(output), overwrite=overwrite, needs=(recipe, data)):
         recipe, deadline = requested(recipe, data, Path(output), max_steps, time_limit, sections, deadline)
-        from regard import training_run  # the loop, its display and its report: nothing that a prediction needs
+        from regard import training_run  # training loop, display and report; prediction does not need them
 
         with training_run.page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
             training_run.train(recipe, Path(output), check=check, deadline=deadline)
@@ -97,12 +98,12 @@ def train(
 
 
 def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
-    """A trained model from its folder. `quantize`: its weights are kept as "int8" or "bf16", for speed and memory."""
+    """Load a trained model from its folder. `quantize`: keep weights as "int8" or "bf16", for speed and memory."""
     if quantize not in (None, *PRECISIONS):
         raise CallError(f"quantize={quantize!r} must be one of {', '.join(PRECISIONS)}, or None")
     folder = Path(folder)
     if is_export(folder):
-        raise CallError(f"{folder} is an export, for predict, look and serve; all else needs the run itself")
+        raise CallError(f"{folder} is an export, which supports only predict, look and serve; use the run itself")
     if not (folder / CONFIG).is_file():
         raise CallError(no_run(folder))
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
@@ -110,7 +111,7 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
     with reading(folder):
         job.restore(folder)
     if not (folder / WEIGHTS).is_file():
-        raise CallError(f"{folder} has no {WEIGHTS} yet: train it until the first validation at least")
+        raise CallError(f"{folder} has no {WEIGHTS} yet: train it at least until the first validation")
     device = pick_device(recipe.training.device)
     with Undrawn():
         model = within_memory(job.build)
@@ -124,7 +125,7 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
 
 
 def check(recipe: Any, overrides: Overrides = ()) -> Any:
-    """Check the data of a recipe, or data: what is wrong, where, how often, and what happens to it."""
+    """Check data, or the data of a recipe: what is wrong, where, how often, and how training handles it."""
     from regard.train_request import read_recipe
 
     with TemporaryDirectory(prefix="regard-check-") as folder:
@@ -133,7 +134,7 @@ def check(recipe: Any, overrides: Overrides = ()) -> Any:
 
 
 def _are_overrides(given: Any) -> bool:
-    """Whether these are settings, not data: `["data.max_length=9"]` or `{"data.max_length": 9}`, or nested."""
+    """Return whether these are settings, not data: `["data.max_length=9"]` or `{"data.max_length": 9}`, or nested."""
     if isinstance(given, Mapping):
         return all(isinstance(key, str) and ("." in key or isinstance(value, dict)) for key, value in given.items())
     return isinstance(given, list | tuple) and all(isinstance(one, str) and "=" in one for one in given)
@@ -141,7 +142,7 @@ def _are_overrides(given: Any) -> bool:
 
 @dataclass(frozen=True)
 class Run(Looks):
-    """A trained model and all that belongs to it."""
+    """A trained model with its recipe and its folder."""
 
     folder: Path
     recipe: Recipe
@@ -185,11 +186,11 @@ class Run(Looks):
         workers: int | None = 1,
         **decoding: Any,
     ) -> Prediction | list[Prediction]:
-        """One input gives one prediction, a list of them gives a list; a DataFrame gives one a row, by the columns that
-        the model was trained on. `beam=1`, `n_best=3`, ... change how it is decoded.
+        """Return one prediction for one input, a list for a list, one per row for a DataFrame with the training
+        columns. Options such as `beam=1` and `n_best=3` change the decoding.
 
-        `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there. `workers=2`:
-        many inputs are shared out among so many processes (None: as many as suit them).
+        `without=["cross.2.3"]` masks head 3 of layer 2 of the cross-attention. `workers=2` divides inputs among two
+        processes (None: choose automatically).
         """
         job = self._with(overrides, {"decoding": decoding})
         inputs = self._rows(inputs)
@@ -203,12 +204,13 @@ class Run(Looks):
     def predict_arriving(
         self, take: Take, *, given: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
     ) -> Answers:
-        """(arrived, prediction) of each input as it is done. `take()` gives inputs (`regard.arriving`), and is asked
-        again between two steps: who comes joins those that are under way. An input that is wrong has an exception."""
+        """Yield `(arrived, prediction)` when an input is done. `take()` returns new inputs (`regard.arriving`).
+
+        It is called again between two steps: new inputs join those in progress. Invalid inputs yield an exception."""
         return self._with((), {"decoding": decoding}).predict_arriving(take, given, prefix=prefix)
 
     def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
-        """How many processes share out so many inputs; see `Job.count_workers`."""
+        """Return the number of worker processes; see `Job.count_workers`."""
         return self._with(overrides, {}).count_workers(asked, inputs)
 
     def stream(
@@ -220,14 +222,14 @@ class Run(Looks):
         prefix: str = "",
         **decoding: Any,
     ) -> Prediction:
-        """`tell(piece, text so far)` while the output of one input is written. It may raise, which ends the work."""
+        """Predict one input; call `tell(piece, text so far)` during decoding. An exception in `tell` stops the work."""
         job = self._with(overrides, {"decoding": decoding})
         if not job.output.writes_text:
-            raise CallError(f"the job {self.recipe.job!r} writes nothing that could be streamed")
+            raise CallError(f"the job {self.recipe.job!r} has no output that can be streamed")
         return job.stream(text, tell, prefix=prefix)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
-        """How probable the model finds given outputs; see `outputs.result.Candidate` for its two numbers."""
+        """Return the log-probabilities of given outputs; see the two numbers of `outputs.result.Candidate`."""
         require_pairs(len(inputs), len(outputs))
         return self.job.score(inputs, outputs)
 
@@ -257,18 +259,18 @@ class Run(Looks):
         layer: int | None = None,
         head: int | None = None,
     ) -> ValueTable:
-        """Why the model says what it says: `how` is "lens", "logits", "patching", "inputs" or "scores".
+        """Explain an output. `how` is "lens", "logits", "patching", "inputs" or "scores".
 
-        lens      what each layer would say next
-        logits    what each layer adds to the logit of each word; with `row`, each head to that of one word
-        patching  what each head (`by="positions"`: each vector; "states": each recurrent state) brings back of the
-                  answer, when it is carried from this input into `against_input`, or into this one with a word
-                  exchanged (`exchange="red=blue"`)
-        inputs    what each part of the input adds to each step of the output; `by`: "integrated-gradients", "attnlrp"
-                  or "input-gradient"
-        scores    what the scores of one query (`row`) of a `layer`'s `head` are made of; `by`: "keys" or "queries"
+        lens      the next token that each layer would predict
+        logits    contribution of each layer to the logit of each token; with `row`, of each head to one token
+        patching  share of the output that each head (`by="positions"`: each vector; "states": each recurrent state)
+                  restores when its activation is copied from this input into `against_input`, or into this input with
+                  a word exchanged (`exchange="red=blue"`)
+        inputs    contribution of each part of the input to each step of the output; `by`: "integrated-gradients",
+                  "attnlrp" or "input-gradient"
+        scores    parts of the attention scores of one query (`row`) in a `layer` and `head`; `by`: "keys" or "queries"
 
-        `instead="dog"`: why this word, and not that one; of logits, patching and inputs.
+        `instead="dog"` contrasts the output with another word, for logits, patching and inputs.
         """
         job = self._with(overrides, {})
         refuse_both(prefix, output)
@@ -294,11 +296,11 @@ class Run(Looks):
         without: Sequence[str] = (),
         tokens: bool = False,
     ) -> Weight:
-        """How one weight that `look` shows came about: its score by the model's formula, the softmax, what it adds.
+        """Explain one weight that `look` shows: its score by the model's formula, the softmax, and what it contributes.
 
-        `row` and `column`: the cell of the table, from 0, token by token. Without a layer or a head, those in which the
-        cell has the most weight. `.parts` is what query and key are made of; `tokens=True` also asks what each part of
-        the input brings to the score (`.tokens`).
+        `row` and `column` are the cell of the table, from 0, token by token. Without `layer` or `head`, use those in
+        which the cell has the largest weight. `.parts` decomposes query and key; `tokens=True` also computes the
+        contribution of each part of the input to the score (`.tokens`).
         """
         job = self._with(overrides, {})
         refuse_both(prefix, output)
@@ -307,39 +309,39 @@ class Run(Looks):
             return job.weight(text, options, row, column, kind=kind, layer=layer, head=head, tokens=tokens)
 
     def head_profile(self, most: int = 16) -> ValueTable:
-        """What each head looks for, and what is lost without it, over so many validation inputs of the run's recipe."""
+        """Describe what each head attends to and what masking it costs, over up to `most` validation inputs."""
         if most < 1:
-            raise CallError(f"most={most}: a profile needs one validation input at least")
+            raise CallError(f"most={most}: a profile needs at least one validation input")
         return self.job.head_profile(self.examples(most))
 
     def examples(self, most: int = 6) -> list[Example]:
-        """Some of the validation data of the run's recipe, always the same."""
-        data = jobs.make(self.recipe)  # a job of its own: this one keeps what it has learned
+        """Return some validation examples of the run's recipe, always the same."""
+        data = jobs.make(self.recipe)  # a separate job, so that this one keeps its tokenizers
         data.prepare(self.folder / "cache")
         return data.output.some(data.splits["valid"], most)
 
     def role_history(self) -> ValueTable:
-        """When each head took its role, over the validation inputs that training kept (`training.looks`)."""
+        """Return when each head took its role, over the validation inputs recorded in training (`training.looks`)."""
         return role_history(load_histories(self.folder))
 
     def _head_mask(self, job: Job, inputs: Sequence[Any], without: Sequence[str]) -> AbstractContextManager[Any]:
-        """A first look, at all heads, says which modules the names stand for."""
+        """Mask the named heads; a first look with all heads finds their modules."""
         if not without or not inputs:
             return nullcontext()
         return HeadMask(heads_called(without, self.model, job.look(inputs[0])))
 
     def history_of_looks(self, number: int = 0) -> History:
-        """Attention on validation input `number`, at every validation of the training (`training.looks`)."""
+        """Return attention on validation input `number` at every validation of the run (`training.looks`)."""
         return load_history(self.folder, number)
 
     def has_history_of_looks(self) -> bool:
         return has_history(self.folder)
 
     def evaluate(self, overrides: Any = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
-        """Return scores on the test data of the recipe, or on `test=...`: a file, a DataFrame, or `(inputs, labels)`,
-        which may also stand first.
+        """Return scores on the test data of the recipe or on `test=...` (file, DataFrame, `(inputs, labels)`).
 
-        `alignments`: alignment error of every layer and head, against the corpus's own gold or that of a file.
+        It may also be the first argument. `alignments` adds the alignment error of every layer and head, with gold links
+        of the data or a file.
         """
         if not isinstance(alignments, bool):
             data["alignments"] = str(alignments)
@@ -359,7 +361,7 @@ class Run(Looks):
             return job.evaluate(alignments=bool(alignments))
 
     def _rows(self, inputs: Any) -> Any:
-        """One input a row, of a table; all else, and the tables of a job that reads whole ones, as they are."""
+        """Split a table into one input per row, unless the job reads whole tables; return other inputs unchanged."""
         if isinstance(inputs, str | Sequence | Mapping) or not hasattr(self.recipe.data, "columns"):
             return inputs
         from regard.auto.given import frame_columns, rows_of
@@ -368,20 +370,20 @@ class Run(Looks):
         return inputs if table is None else rows_of(table, self.recipe.data)
 
     def index(self, folder: str | Path) -> "PictureIndex":
-        """The pictures of a folder, to search through: `run.index("photos/").search("two dogs", k=5)`."""
+        """Index the pictures of a folder for search: `run.index("photos/").search("two dogs", k=5)`."""
         from regard.search import make_index
 
         return make_index(self, folder)
 
     def summary(self) -> dict[str, Any]:
-        """What training left behind: parameters, steps, seconds, the record of every validation."""
+        """Return the summary of training: parameters, steps, seconds and the scores of every validation."""
         file = self.folder / SUMMARY
         if not file.is_file():
-            raise CallError(f"{self.folder} is not trained to its end: the same `regard train` goes on with it")
+            raise CallError(f"{self.folder}: training has not finished; run the same `regard train` again to resume")
         return {"run": str(self.folder), **json.loads(file.read_text(encoding="utf-8"))}
 
     def best_scores(self) -> dict[str, float]:
-        """Of the best validation, by name, that which chose it first; nothing, if training has left none behind."""
+        """Return the scores of the best validation, the selection metric first; empty if there was no validation."""
         file = self.folder / SUMMARY
         best = json.loads(file.read_text(encoding="utf-8")).get("best") if file.is_file() else None
         scores = {} if best is None else {name: float(value) for name, value in best["scores"].items()}
@@ -389,11 +391,11 @@ class Run(Looks):
         return {name: scores[name] for name in sorted(scores, key=lambda name: name != chosen_by)}
 
     def closing_words(self) -> str:
-        """How training ended, and commands that go on from here."""
+        """Return how training ended, and the commands to run next."""
         from regard.next_commands import closing_words
 
         return closing_words(self.job, self.folder, self.summary())
 
     def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Job:
-        """The same job under a recipe with changes."""
+        """Return the same job under a changed recipe."""
         return self.job.with_recipe(config.changed(self.recipe, overrides, sections, str(self.folder)))

@@ -1,9 +1,9 @@
-"""Inputs that come while others are worked on: they join the work, and each is answered as soon as it is done.
+"""Continuous batching: inputs that arrive during the work join it, and each result is returned as soon as it is done.
 
-    for arrived, answer in run.predict_arriving(take):      # `take()`: whoever is there now; nobody, at the end
+    for arrived, answer in run.predict_arriving(take):      # `take()` returns the waiting inputs; none at the end
         ...
 
-`take` is called whenever somebody could begin: between two steps of decoding, or when all that came is done.
+`take` is called whenever an input can start: between two steps of decoding, or when all earlier inputs are done.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +15,9 @@ from regard.errors import CallError
 
 @dataclass(eq=False)
 class Arrived:
-    """An input, its number among those that were sent together, and who sent them.
+    """An input, its number within its request, and its sender.
 
-    Set `cancelled`, and it is not worked on any more (and perhaps not answered).
+    Set `cancelled` to stop the work on it; its result may then never be returned.
     """
 
     one: Any
@@ -27,11 +27,11 @@ class Arrived:
 
 
 Take = Callable[[], Sequence[Arrived]]
-Answers = Iterator[tuple[Arrived, Any]]  # a result, or the exception that one input alone is to blame for
+Answers = Iterator[tuple[Arrived, Any]]  # a result, or the exception that this input caused
 
 
 def at_once(work: Callable[[list[Any]], Sequence[Any]], take: Take) -> Answers:
-    """For work that nobody can join: a list of inputs after the other."""
+    """Run work that new inputs cannot join: one list of inputs after the other."""
     while came := list(take()):
         yield from zip(came, _answers(work, came), strict=True)
 
@@ -43,6 +43,6 @@ def _answers(work: Callable[[list[Any]], Sequence[Any]], came: list[Arrived]) ->
         senders = list(dict.fromkeys(arrived.sender for arrived in came))
         if len(senders) == 1:
             return [error] * len(came)
-    # One of them is at fault: each has an answer of its own.
+    # One of them caused the error: run each alone.
     own = {sender: iter(_answers(work, [one for one in came if one.sender is sender])) for sender in senders}
     return [next(own[arrived.sender]) for arrived in came]

@@ -1,4 +1,4 @@
-"""Names in recipes that stand for a class, and the class behind each. Nothing is imported until a name is used."""
+"""Tables from names in recipes to classes. A class is imported when its name is first used."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.errors import CallError, nearest
 
-#: How a query is held against a key: `score` of a model. A score is its file and its line here.
+#: Attention score between a query and a key: `score` of a model. To add a score, write its file and its line here.
 SCORES = {
     "dot": "regard.attention.dot:Dot",
     "scaled_dot": "regard.attention.scaled_dot:ScaledDot",
@@ -19,13 +19,13 @@ SCORES = {
 
 
 def find(table: Mapping[str, str], name: str) -> Any:
-    """The object behind a name of one of the tables above."""
+    """Return the object that a name of one of the tables above refers to."""
     if name not in table:
         raise CallError(f"{name!r} is not in the catalogue{nearest(name, table)}")
     return load_object(table[name])
 
 
 def load_object(path: str) -> Any:
-    """What "package.module:name" names."""
+    """Return the object at the path "package.module:name"."""
     module, _, attribute = path.partition(":")
     return getattr(import_module(module), attribute)

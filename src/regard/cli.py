@@ -1,7 +1,7 @@
-"""The command line. Each command is a few lines that hand over; nothing heavy is imported before it is used.
+"""The command line. Each command only calls the function that does the work; heavy modules are imported at first use.
 
-What every command keeps: `--json` gives one JSON document on standard output and nothing else there, messages go to
-standard error, and the exit code is 0 done, 1 failed, 2 the call was wrong, 130 stopped.
+All commands follow these rules: `--json` prints one JSON document on standard output and nothing else there; messages
+go to standard error. The exit code is 0 for success, 1 for a failure, 2 for a wrong call, and 130 if interrupted.
 """
 
 import gc
@@ -36,12 +36,12 @@ from regard.commands.quick_torch import quick_torch
 from regard.errors import CallError, RegardError
 from regard.native.waiting import wait_briefly
 
-LONG_WORK = ("demo", "train", "evaluate", "predict", "compare", "verify")  # with large tensors, up to the process's end
+LONG_WORK = ("demo", "train", "evaluate", "predict", "compare", "verify")  # use large tensors until the process ends
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "--version", prog_name="regard")
-@click.option("--debug", is_flag=True, help="Show where an error came from, too.")
+@click.option("--debug", is_flag=True, help="Also show the traceback of an error.")
 @click.pass_context
 def cli(context: click.Context, debug: bool) -> None:
     """Train attention models on your own data, and see where they look."""
@@ -67,7 +67,7 @@ def demo(output: Path, fresh: bool) -> None:
 @json_option
 @click.option("--schema", is_flag=True, help="Print the JSON schema of recipes, for editors.")
 def recipes(as_json: bool, schema: bool) -> None:
-    """Which recipe to begin with for which data, and all there are."""
+    """List recipes, and which recipe fits which data."""
     from regard import config
     from regard.commands.recipes import described, lines
 
@@ -97,7 +97,7 @@ def check(recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/RECIPE); a stopped run resumes.")
 @fresh_option
 @click.option("--show-config", is_flag=True, help="Print the full recipe with each field's help, and stop.")
-@click.option("--check/--no-check", default=True, help="Look the data over before the first step.")
+@click.option("--check/--no-check", default=True, help="Check the data before the first step.")
 @click.option("--watch", is_flag=True, help="Serve a page of the run while it trains (http://127.0.0.1, a free port).")
 @data_options
 @limit_options
@@ -119,8 +119,8 @@ def train(
 ) -> None:
     """Train on your data, or resume where training stopped.
 
-    RECIPE is a name that `regard recipes` lists, a YAML file, or data (a file, two parallel ones, a folder):
-    docs/own-data.md. If the folder has a run of other data or of another recipe, --fresh replaces it.
+    RECIPE is a name that `regard recipes` lists, a YAML file, or data (a file, two parallel files, a folder);
+    see docs/own-data.md. If the folder has a run of other data or of another recipe, --fresh replaces it.
     """
     from regard import config
     from regard.commands.train_data import folder_for, is_data, recipe_for
@@ -128,7 +128,7 @@ def train(
     from_data = is_data(recipe)
     given = with_limits(overrides, max_steps, None if from_data else time_limit)
     if (job or dry_run) and not from_data:
-        config.find(recipe)  # says that there is neither such a recipe nor such data
+        config.find(recipe)  # raises if no such recipe or data exists
         raise click.UsageError("--job and --dry-run are for data, from which a recipe is made: regard train DATA")
     settings = None if from_data else config.read(recipe, given)
     if show_config and settings is not None:
@@ -149,7 +149,7 @@ def train(
         from regard import api
 
         run = api.train(settings, output=folder, check=check, watch=watch, deadline=deadline)
-    if os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
+    if os.environ.get("RANK", "0") == "0":  # under torchrun, only one process prints
         emit(run.summary()) if as_json else say(run.closing_words())
 
 
@@ -192,19 +192,19 @@ def evaluate(
 @click.option("--column", metavar="NAME", help="The column of the table of --input that holds the inputs.")
 @click.option(
     "-o", "--output", "output_file", type=OutputFile(or_folder=True),
-    help="Write outputs to a file, one a line; a forecast also as .png, .svg or .pdf; drawings as .png or in a folder.",
+    help="Write outputs to a file, one per line; a forecast also as .png, .svg, .pdf; drawings as .png or in a folder.",
 )  # fmt: skip
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses for each input (decoding.n_best).")
-@click.option("--prefix", default="", help="Text that every output has to begin with.")
-@click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one a line.")
-@click.option("--scores", is_flag=True, help="Print what each output is ranked by; --json has log-probabilities.")
-@click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
+@click.option("--prefix", default="", help="Forced prefix of every output.")
+@click.option("--targets", type=click.Path(path_type=Path), help="Score the outputs in this file, one per line.")
+@click.option("--scores", is_flag=True, help="Print the score that ranks each output; --json has log-probabilities.")
+@click.option("--without", multiple=True, metavar="HEAD", help="Mask a head, such as cross.2.3; may be repeated.")
 @click.option("--about", metavar="FILE", help="The inputs are questions about this text (or -) or picture.")
-@click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="Of sound: what was heard when.")
-@click.option("--workers", type=click.IntRange(min=1), help="Processes that share a file; by default, one a core.")
+@click.option("--format", "form", type=click.Choice(["vtt", "textgrid"]), help="For sound: transcripts with times.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes that share a file; by default, one per core.")
 @quantize_option
-@click.option("--labels", metavar="A,B,...", help="Of a match run: what a picture may show, with its probability.")
-@click.option("--template", multiple=True, metavar="TEXT", help="What labels are put into: 'a photo of a {}'; repeat.")
+@click.option("--labels", metavar="A,B,...", help="For a match run: labels to choose from, printed with probabilities.")
+@click.option("--template", multiple=True, metavar="TEXT", help="Text around a label: 'a photo of a {}'; repeatable.")
 @json_option
 def predict(
     run: Path,
@@ -227,7 +227,7 @@ def predict(
 ) -> None:
     """Predict for the given inputs, a file, or standard input.
 
-    A file that was stopped goes on where it was: give the same command again.
+    If predicting a file was interrupted, give the same command again to resume.
     """
     quick_torch()
     from regard.commands import predict as command
@@ -246,31 +246,31 @@ def predict(
 @click.option("-o", "--output", type=OutputFile(), help="Draw into FILE.png, .svg, .pdf, .html or .npz.")
 @click.option(
     "--view", type=click.Choice(["matrix", "lines", "grid", "text", "overlay", "beams"]),
-    help="How to draw it. Upon the image, sound or series (overlay), if there is one, else as a matrix.",
+    help="How to draw it. Default: over the image, sound or series (overlay), else as a matrix.",
 )  # fmt: skip
-@click.option("--kind", type=click.Choice(["cross", "encoder", "decoder"]), help="Attention over the source, or self.")
-@click.option("--layer", type=int, help="One layer, from 0; -1 is the last. All of them, if not given.")
-@click.option("--head", default="mean", help="A head, from 0; or the mean or max of them.")
-@click.option("--method", default="raw", help="raw, rollout, norm, ...; docs/look.md has all.")
+@click.option("--kind", type=click.Choice(["cross", "encoder", "decoder"]), help="Cross-attention, or self-attention.")
+@click.option("--layer", type=int, help="One layer, from 0; -1 is the last. Default: all layers.")
+@click.option("--head", default="mean", help="A head, from 0; or the mean or max over heads.")
+@click.option("--method", default="raw", help="raw, rollout, norm, ...; see docs/look.md.")
 @click.option("--words", is_flag=True, help="Merge sub-words into words.")
-@click.option("--no-specials", is_flag=True, help="Hide begin, end and padding.")
+@click.option("--no-specials", is_flag=True, help="Hide the special tokens for begin, end and padding.")
 @click.option("--log", is_flag=True, help="Colors on a logarithmic scale.")
-@click.option("--target", help="Force this output, instead of the model's own.")
-@click.option("--prefix", default="", help="Text that the output has to begin with.")
-@click.option("--without", multiple=True, metavar="HEAD", help="Leave a head out, such as cross.2.3; may be repeated.")
+@click.option("--target", help="Force this output instead of the predicted one.")
+@click.option("--prefix", default="", help="Forced prefix of the output.")
+@click.option("--without", multiple=True, metavar="HEAD", help="Mask a head, such as cross.2.3; may be repeated.")
 @click.option("--gold", metavar="LINKS", help='Gold word links, such as "0-0 1-2": adds the alignment error.')
-@click.option("--evidence", is_flag=True, help="Ask the model, too, whether it needs what it looks at.")
+@click.option("--evidence", is_flag=True, help="Also test whether the output depends on the attended inputs.")
 @click.option("--n-best", type=click.IntRange(min=1), help="Hypotheses to keep, for --view beams.")
-@click.option("--sample", is_flag=True, help="Draw the output: decoding.temperature=0.8, .top_k, .top_p, .seed.")
-@click.option("--against", type=click.Path(path_type=Path), help="A second run or record: both and their difference.")
-@click.option("--row", type=int, help="This row only, of the overlay or of --explain: a word that was written.")
+@click.option("--sample", is_flag=True, help="Sample the output: decoding.temperature=0.8, .top_k, .top_p, .seed.")
+@click.option("--against", type=click.Path(path_type=Path), help="Compare with a second run or record.")
+@click.option("--row", type=int, help="Only this row (one output word) of the overlay or of --explain.")
 @click.option("--about", metavar="FILE", help="The input is a question about this text (or -) or picture.")
-@click.option("--positions", is_flag=True, help="The model's table of positions (RUN `positions`: the classic one).")
+@click.option("--positions", is_flag=True, help="The model's position table (RUN `positions`: the sinusoidal one).")
 @explain_options
 @click.option(
     "--training",
     is_flag=True,
-    help="As training went on, on validation input INPUT (0); or --profile.",
+    help="Attention during training, on validation input INPUT (default 0); or --profile.",
 )
 @json_option
 def look(
@@ -282,7 +282,7 @@ def look(
     training: bool,
     **wish: Any,
 ) -> None:
-    """See where a model looks: in the terminal, or as a picture."""
+    """Show where a model looks, in the terminal or as a picture."""
     quick_torch()
     from regard.commands import look as command
 
@@ -295,18 +295,18 @@ def look(
 
 @cli.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN [RUN]...")
-@click.option("--models/--no-models", default=True, help="Without models: the page of runs only; nothing is loaded.")
+@click.option("--models/--no-models", default=True, help="--no-models serves only the page of runs and loads nothing.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 is any free one.")
-@click.option("--api-key-file", type=click.Path(path_type=Path), help="Ask clients for the key that is in this file.")
-@click.option("--max-length", type=click.IntRange(min=1), default=1000, show_default=True, help="Characters of a text.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 chooses a free port.")
+@click.option("--api-key-file", type=click.Path(path_type=Path), help="Require the API key in this file from clients.")
+@click.option("--max-length", type=click.IntRange(min=1), default=1000, show_default=True, help="Characters per text.")
 @click.option(
     "--max-work", type=click.IntRange(min=1), default=1_000_000, show_default=True,
-    help="Vectors that a model is given for one request, over all steps of decoding and passes of looking.",
+    help="Maximum vectors a model processes for one request, over all decoding steps and attention passes.",
 )  # fmt: skip
-@click.option("--queue", type=click.IntRange(min=1), default=256, show_default=True, help="Requests that may wait.")
+@click.option("--queue", type=click.IntRange(min=1), default=256, show_default=True, help="Limit of waiting requests.")
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Seconds for an answer."
+    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Seconds per request."
 )
 @quantize_option
 def serve(
@@ -318,9 +318,9 @@ def serve(
     quantize: Any,
     **limits: Any,
 ) -> None:
-    """Answer over HTTP, with a page to look at.
+    """Serve predictions over HTTP, with a web page.
 
-    RUN may be a folder of runs: the page /runs shows all of them, while they train, too.
+    RUN may be a folder of runs: the page /runs shows all of them, also during training.
     """
     quick_torch()
     from regard.serve.command import read_key
@@ -346,7 +346,7 @@ def compare(
     time_limit: str | None,
     as_json: bool,
 ) -> None:
-    """Train variants of a recipe and put them side by side."""
+    """Train variants of a recipe and compare them."""
     from regard.commands.compare import compare as run_compare
 
     result = run_compare(recipe, with_limits(overrides, max_steps, time_limit), vary, output)
@@ -362,7 +362,7 @@ def compare(
 @click.option("-o", "--output", type=output_folder, help="Folder of the run (runs/verify-RECIPE).")
 @json_option
 def verify(recipe: str, overrides: tuple[str, ...], output: Path | None, as_json: bool) -> None:
-    """Run a recipe and hold it against its promised score."""
+    """Run a recipe and compare its score with the promised one."""
     from regard.commands.verify import verify as run_verify
 
     result = run_verify(recipe, overrides, output or Path("runs") / f"verify-{Path(recipe).stem}")
@@ -393,8 +393,8 @@ for command in (
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command line."""
     asked: dict[str, bool] = {}
     code = ended(lambda: cli.main(prog_name="regard", standalone_mode=False, obj=asked), asked)
-    gc.freeze()  # the process ends here: the collector need not look through all of torch once more
+    gc.freeze()  # the process ends here; skip a last garbage collection over all of torch
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""Commands beside the way from data to a model: search, costs, pretrained models, data of others, the machine."""
+"""Commands for tools: search, costs, pretrained models, public datasets, and the state of this machine."""
 
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from regard.commands.options import (
 @click.command(cls=Words)
 @run_argument
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=OutputFile(), required=True, help="The index; one there is renewed.")
+@click.option(
+    "-o", "--output", type=OutputFile(), required=True, help="File of the index; an existing index is updated."
+)
 @json_option
 def index(run: Path, folder: Path, output: Path, as_json: bool) -> None:
     """Index a folder of pictures by a match run, for search."""
@@ -34,12 +36,12 @@ def index(run: Path, folder: Path, output: Path, as_json: bool) -> None:
 @click.command(cls=Words)
 @click.argument("index", type=click.Path(path_type=Path))
 @click.argument("text", required=False)
-@click.option("--like", type=click.Path(path_type=Path), help="Look for what is like this picture, instead of a text.")
+@click.option("--like", type=click.Path(path_type=Path), help="Search by this picture instead of a text.")
 @click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many pictures.")
-@click.option("--run", type=click.Path(path_type=Path), help="Where the run that made the index is now.")
+@click.option("--run", type=click.Path(path_type=Path), help="Folder of the run that made the index, if it was moved.")
 @json_option
 def search(index: Path, text: str | None, like: Path | None, k: int, run: Path | None, as_json: bool) -> None:
-    """Find pictures of an index that show what TEXT says."""
+    """Find pictures of an index that match TEXT."""
     from regard.commands.search import search as run_search
 
     found = run_search(index, text, like, k, run)
@@ -51,11 +53,11 @@ def search(index: Path, text: str | None, like: Path | None, k: int, run: Path |
 
 @click.command(cls=Words)
 @click.argument("name", type=click.Choice(["layers"]))
-@click.option("-o", "--output", type=OutputFile(), help="Also plot to this PNG.")
+@click.option("-o", "--output", type=OutputFile(), help="Also write a plot to this PNG.")
 @click.option("--quick", is_flag=True, help="Few and small sizes: seconds rather than a minute.")
 @json_option
 def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
-    """Measure on this machine what layers cost as n and d grow."""
+    """Measure the cost of layers on this machine as n and d grow."""
     from regard.commands.bench import bench_layers
 
     costs = bench_layers(quick=quick)
@@ -70,9 +72,11 @@ def bench(name: str, output: Path | None, quick: bool, as_json: bool) -> None:
 @overrides_argument
 @click.option("--hardware", default="here", help="here (measured), or a GPU and a count such as a100:8.")
 @click.option("--batch", type=click.IntRange(min=1), help="Sequences in a batch.")
-@click.option("--length", type=click.IntRange(min=1), help="Tokens of a sequence.")
+@click.option("--length", type=click.IntRange(min=1), help="Tokens in a sequence.")
 @click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Of the arithmetic.")
-@click.option("--utilization", type=click.FloatRange(0, 1, min_open=True), help="Share of the peak that is reached.")
+@click.option(
+    "--utilization", type=click.FloatRange(0, 1, min_open=True), help="Share of the hardware's peak that is reached."
+)
 @json_option
 def cost(
     recipe: str,
@@ -84,7 +88,7 @@ def cost(
     utilization: float | None,
     as_json: bool,
 ) -> None:
-    """Parameters, FLOPs, memory and time of a model not yet built."""
+    """Estimate parameters, FLOPs, memory and time of a model without building it."""
     from regard.commands.cost import cost as run_cost
 
     result = run_cost(recipe, overrides, hardware, batch=batch, length=length, dtype=dtype, utilization=utilization)
@@ -94,14 +98,14 @@ def cost(
 @click.command("import", cls=Words)
 @click.argument("source")
 @click.option("-o", "--output", type=output_folder, required=True, help="Folder of the run to make.")
-@click.option("--convert-pickle", is_flag=True, help="Read tensors, and nothing else, from pytorch_model.bin, too.")
+@click.option("--convert-pickle", is_flag=True, help="Also read pytorch_model.bin, but only its tensors.")
 @json_option
 def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> None:
-    """Make a run of a pretrained model that others trained.
+    """Make a run of a pretrained model.
 
     SOURCE: a folder, package:NAME or hub:OWNER/NAME.
 
-    BERT and MiniLM, GPT-2, Llama, Marian and ViT from folders as Hugging Face's are, Llama also from GGUF files.
+    BERT and MiniLM, GPT-2, Llama, Marian and ViT from folders in Hugging Face's layout; Llama also from GGUF files.
     """
     from regard.commands.import_ import import_model
 
@@ -113,10 +117,10 @@ def import_(source: str, output: Path, convert_pickle: bool, as_json: bool) -> N
 @run_argument
 @click.option("--to", required=True, metavar="FORMAT", help="hf, peft, ctranslate2, onnx, gguf or html.")
 @click.option("-o", "--output", type=output_folder, required=True, help="Folder to write.")
-@click.option("--dtype", help="Of the weights in the export: float32 by default, float16 for html.")
-@click.option("--attention/--no-attention", default=None, help="onnx: also give where the model looked (it does).")
-@click.option("--check-inputs", type=click.Path(path_type=Path), help="Inputs to check it with, one a line.")
-@click.option("--no-check", is_flag=True, help="Do not load the export and compare; its card says so.")
+@click.option("--dtype", help="Type of the exported weights: float32 by default, float16 for html.")
+@click.option("--attention/--no-attention", default=None, help="onnx: also export attention weights (default: yes).")
+@click.option("--check-inputs", type=click.Path(path_type=Path), help="Inputs to check the export with, one per line.")
+@click.option("--no-check", is_flag=True, help="Do not compare the export with the run; its card notes this.")
 @json_option
 def export(
     run: Path,
@@ -128,7 +132,7 @@ def export(
     no_check: bool,
     as_json: bool,
 ) -> None:
-    """Write a run in a form that other programs read, and prove it."""
+    """Export a run for other programs, and check that its outputs are equal."""
     from regard.exporters.export import export as run_export
 
     report = run_export(
@@ -141,7 +145,7 @@ def export(
 @click.command(cls=Words)
 @json_option
 def doctor(as_json: bool) -> None:
-    """What is installed, what is missing for which job, and caches."""
+    """Show what is installed, what is missing for which job, and caches."""
     from regard.commands.doctor import doctor as run_doctor
 
     run_doctor(as_json)
@@ -150,10 +154,10 @@ def doctor(as_json: bool) -> None:
 @click.command(cls=Words)
 @click.argument("name", required=False)
 @click.option("-o", "--output", type=output_folder, help="Folder of all data sets (REGARD_DATA, or data).")
-@click.option("--mirror", metavar="URL", help="Fetch from here: the files of each data set in a folder of its name.")
+@click.option("--mirror", metavar="URL", help="Fetch from this URL, which has one folder per data set.")
 @json_option
 def data(name: str | None, output: Path | None, mirror: str | None, as_json: bool) -> None:
-    """Fetch data of others that recipes name; without NAME, list it."""
+    """Fetch public datasets that recipes name; without NAME, list them."""
     from regard.commands import data as command
 
     if name is None:

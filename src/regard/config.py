@@ -1,9 +1,8 @@
-"""YAML recipes and `key=value` overrides → frozen typed settings, with every mistake reported at once.
+"""YAML recipes and `key=value` overrides → frozen typed settings. All mistakes are reported at once.
 
     recipe = read("translate-transformer", ["model.width=256", "data.train=pairs.tsv"])
 
-Nothing is read but the recipe itself, and a few examples of its data where it leaves a size to them (auto): a typo is
-found before any data is touched.
+Only the recipe is read, plus a few examples of its data for sizes set to auto. A typo is found before the data is read.
 """
 
 import os
@@ -35,21 +34,21 @@ Path_ = tuple[str, ...]
 
 # ---------------------------------------------------------------------------------------------------------- recipes
 def packaged() -> dict[str, Path]:
-    """The recipes that come with regard: name → file."""
+    """Return the recipes that come with regard: name → file."""
     folder = resources.files("regard.recipes")
     files = [Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".yaml")]
     return {file.stem: file for file in sorted(files)}
 
 
 def find(recipe: str | Path) -> Path:
-    """The file behind a recipe's name or path."""
+    """Return the file of a recipe, given by name or path."""
     known = packaged()
     file = Path(recipe)
     if str(recipe) in known or file.is_file():
         return known.get(str(recipe), file)
     if file.exists():
         raise CallError(
-            f"{recipe} is a folder, and a recipe is a file of YAML; `regard recipes` lists those that are there"
+            f"{recipe} is a folder, but a recipe is a YAML file; `regard recipes` lists the packaged recipes"
         )
     if "=" not in str(recipe) and (file.suffix not in {".yaml", ".yml", ""} or len(file.parts) > 1):
         raise CallError(f"no such file or folder: {recipe}")
@@ -57,9 +56,9 @@ def find(recipe: str | Path) -> Path:
 
 
 def _near_recipes(name: str, known: Mapping[str, Path]) -> str:
-    """What was meant: a setting, a job, or a recipe that is spelled nearly so; else where all are listed."""
+    """Suggest a setting, a job or a recipe with a similar name; else the command that lists all recipes."""
     if "=" in name:
-        return "; it is a setting: first comes a recipe, or your data"
+        return "; it is a setting: give a recipe or your data first"
     if (job := next((job for job in (name, *synonyms(name)) if job in JOBS), None)) is not None:
         of_job = [recipe for recipe, file in known.items() if load_yaml(file).get("job") == job][:3]
         return f"; the job {job} is trained by regard train DATA, or by a recipe such as {', '.join(of_job)}"
@@ -67,11 +66,11 @@ def _near_recipes(name: str, known: Mapping[str, Path]) -> str:
     return f"; did you mean {close!r}?" if close else "; `regard recipes` lists the recipes"
 
 
-LARGEST, MOST_VALUES = 1_000_000, 100_000  # bytes of a file; values in it, with all that aliases repeat
+LARGEST, MOST_VALUES = 1_000_000, 100_000  # bytes of a file; values in it, with aliases expanded
 
 
 def _parse(text: str) -> Any:
-    """YAML, within bounds: a few lines of aliases to aliases, or of brackets, may stand for more than fits anywhere."""
+    """Parse YAML with limits: nested aliases or brackets could expand to more than fits into memory."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -89,18 +88,18 @@ def _parse(text: str) -> Any:
 
 
 def _values(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
-    """How many values a node stands for."""
+    """Count the values in a node, with aliases expanded."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if node not in known:
-        known[node] = MOST_VALUES + 1  # while it is counted: an alias to what it is in has no end
+        known[node] = MOST_VALUES + 1  # during counting: a node that contains itself has no end
         inner = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
         known[node] = 1 + sum(_values(one, known) for one in inner)
     return known[node]
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice (plain YAML keeps the last one in silence)."""
+    """Safe YAML loader that rejects duplicate keys (plain YAML silently keeps the last one)."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -115,10 +114,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_yaml(file: Path) -> Tree:
-    """A mapping as it is written: the config.yaml of a run may be a stranger's, and nothing in it is looked up here."""
+    """Read a mapping without expanding variables: the config.yaml of a run may come from a stranger."""
     try:
         if file.stat().st_size > LARGEST:
-            raise CallError(f"{file} is larger than {LARGEST:,} bytes: it is no recipe")
+            raise CallError(f"{file} is larger than {LARGEST:,} bytes, the limit for a recipe")
         tree = _parse(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise CallError(f"{file} cannot be read: {error.strerror}") from None
@@ -136,16 +135,16 @@ def load_yaml(file: Path) -> Tree:
 
 
 def load_recipe(file: Path, below: tuple[Path, ...] = ()) -> Tree:
-    """A recipe of the user's own: with variables of the environment, on top of the recipe that it extends."""
+    """Read a user's recipe: expand environment variables and merge it over the recipe that it extends."""
     place = file.resolve()
     if place in below:
-        raise CallError(f"{below[0]}: extends goes in a circle: {' → '.join(map(str, (*below, place)))}")
+        raise CallError(f"{below[0]}: extends is circular: {' → '.join(map(str, (*below, place)))}")
     tree = _expand(load_yaml(file), file)
     if "extends" not in tree:
         return tree
     base = tree.pop("extends")
     if not isinstance(base, str):
-        raise CallError(f"{file}: extends={base!r} is no name of a recipe, and no file")
+        raise CallError(f"{file}: extends={base!r} is neither a recipe's name nor a file")
     return merge(on_own_data(load_recipe(find(base), (*below, place)), tree, base), tree)
 
 
@@ -153,7 +152,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
 def _expand(value: Any, file: Path) -> Any:
-    """`${NAME}` and `${NAME:-otherwise}` in texts of a recipe stand for variables of the environment."""
+    """Replace `${NAME}` and `${NAME:-default}` in texts of a recipe by environment variables."""
 
     def variable(match: re.Match[str]) -> str:
         found = os.environ.get(match[1], match[2])
@@ -169,9 +168,9 @@ def _expand(value: Any, file: Path) -> Any:
 
 
 def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
-    """`over` on top of `base`, section by section.
+    """Merge `over` into `base`, section by section.
 
-    A section of another kind takes the place of the old one whole, and a named size that of the old sizes.
+    A section of another kind replaces the old one completely, and a named size replaces the old sizes.
     """
     out = dict(base)
     for key, value in over.items():
@@ -186,7 +185,7 @@ def merge(base: Tree, over: Mapping[str, Any]) -> Tree:
     return out
 
 
-#: Fields of `data` that belong to its `train`: the other parts, where files lie, what columns and labels are called.
+#: Fields of `data` that depend on `train`: the other parts, folders of files, names of columns and labels.
 OF_A_CORPUS = (
     *("valid", "test", "alignments", "zero_shot", "split", "header", "files", "name_text", "valid_names", "test_names"),
     *(
@@ -207,10 +206,10 @@ OF_A_CORPUS = (
 
 
 def on_own_data(base: Tree, over: Mapping[str, Any], name: str) -> Tree:
-    """`base` without what it says of its own corpus, if `over` gives other training data; what goes is said.
+    """Drop the corpus settings of `base` if `over` changes `data.train`; log every dropped key.
 
-    A model of one's own pairs is neither validated nor scored on pairs of the recipe, is no "English to Spanish", and
-    promises no score.
+    A model of your own pairs is not validated or scored on the recipe's pairs, has no description such as "English to
+    Spanish", and promises no score.
     """
     data, given = base.get("data"), over.get("data")
     if not (isinstance(data, Mapping) and isinstance(given, Mapping)):
@@ -220,7 +219,7 @@ def on_own_data(base: Tree, over: Mapping[str, Any], name: str) -> Tree:
     gone = {key: data[key] for key in OF_A_CORPUS if data.get(key) is not None and key not in given}
     for key, value in gone.items():
         print(
-            f"regard: data.{key}={value} of {name} is left out, because data.train is another; give data.{key}=...",
+            f"regard: data.{key}={value} of {name} is ignored, because data.train has changed; give data.{key}=...",
             file=sys.stderr,
         )
     kept = {key: value for key, value in base.items() if key not in ("expected", "needs")}
@@ -229,7 +228,7 @@ def on_own_data(base: Tree, over: Mapping[str, Any], name: str) -> Tree:
 
 
 def parse_override(text: str) -> tuple[Path_, Any]:
-    """`model.width=256` → (("model", "width"), "256"). Types are settled by the field; lists and null are YAML."""
+    """Parse `model.width=256` → (("model", "width"), "256"). The field sets the type; lists and null are YAML."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise CallError(f"{text!r} is not of the form key=value, such as model.width=256")
@@ -266,18 +265,18 @@ def _as_tree(overrides: Iterable[str] | Mapping[str, Any]) -> Tree:
 
 
 def read_tree(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Tree:
-    """A recipe with its overrides as plain values, not looked at yet."""
+    """Return a recipe with its overrides as plain values, not validated yet."""
     tree, changes = load_recipe(find(recipe)), _as_tree(overrides)
     return _with_model_of_start(merge(on_own_data(tree, changes, Path(recipe).stem), changes))
 
 
 def read(recipe: str | Path, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
-    """Read a recipe with its overrides. All mistakes come in one `CallError`."""
+    """Read a recipe with its overrides. All mistakes are reported in one `CallError`."""
     return build(read_tree(recipe, overrides), origin=str(recipe))
 
 
 def _with_model_of_start(tree: Tree) -> Tree:
-    """A recipe that starts from a run and says nothing of a model of its own (or model=null) has the run's."""
+    """Take the model of the run in `start`, if the recipe has no model section or model=null."""
     start = tree.get("start")
     run = start.get("run") if isinstance(start, dict) else start
     if not isinstance(run, str) or tree.get("model") is not None:
@@ -289,7 +288,7 @@ def _with_model_of_start(tree: Tree) -> Tree:
 
 
 def build(tree: Tree, origin: str = "the recipe") -> Recipe:
-    """A tree of plain values → settings. Where a field that cannot be `auto` is, its data decides."""
+    """Build settings from a tree of plain values; `auto` is decided from a few examples of the data."""
     job = tree.get("job")
     if not isinstance(job, str) or job not in JOBS:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
@@ -313,12 +312,12 @@ def _without_mistakes(settings: Recipe | None, mistakes: list[str], origin: str)
 
 
 def _by_data(recipe: Recipe, names: Iterable[str]) -> Tree:
-    """What a few examples decide for these settings; it is said, but of data that comes with regard."""
+    """Decide these settings from a few examples; log each, except for data that comes with regard."""
     found = {decision.key: decision for decision in make(recipe).decided()}
     decided: Tree = {}
     for name in names:
         if name not in found:
-            raise CallError(f"{name}=auto: the data does not decide this here; give a value")
+            raise CallError(f"{name}=auto: cannot be decided from this data; give a value")
         decided[name] = found[name].value
         if not str(as_tree(recipe)["data"]["train"]).startswith("corpus:"):
             print(f"regard: {name}={found[name].value} ({found[name].why})", file=sys.stderr)
@@ -335,18 +334,18 @@ def _autos(tree: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 # ---------------------------------------------------------------------------------------------------------- showing
 def as_tree(settings: Settings) -> Tree:
-    """Plain values, ready for YAML or JSON."""
+    """Return plain values for YAML or JSON."""
     return settings.model_dump(mode="json")
 
 
 def changed(recipe: Recipe, overrides: Any, sections: Mapping[str, Any], place: str) -> Recipe:
-    """A recipe with overrides of a command line, and with those of the sections that have something in them."""
+    """Return a recipe with command-line overrides and with the sections that are not empty."""
     tree = override(override(as_tree(recipe), overrides), {name: one for name, one in sections.items() if one})
     return build(tree, place)
 
 
 def show(settings: Settings, indent: int = 0) -> str:
-    """The full resolved recipe as YAML, each field with its help. It can be read again as a recipe."""
+    """Return the resolved recipe as YAML, with the help of each field. The result can be read as a recipe."""
     lines: list[str] = []
     pad = "  " * indent
     for name, field in type(settings).model_fields.items():
@@ -365,7 +364,7 @@ def show(settings: Settings, indent: int = 0) -> str:
 
 
 def schema() -> Tree:
-    """A JSON schema of recipes, for editors that complete and check YAML."""
+    """Return the JSON schema of recipes, for editors that complete and check YAML."""
     jobs = [recipe_class(job).model_json_schema(ref_template="#/$defs/{model}") for job in JOBS]
     definitions: Tree = {}
     for job in jobs:
@@ -374,7 +373,7 @@ def schema() -> Tree:
         job["required"] = ["job"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A recipe of regard",
+        "title": "regard recipe",
         "anyOf": jobs,
         "$defs": definitions,
     }

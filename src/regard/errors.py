@@ -1,4 +1,4 @@
-"""The two kinds of error that speak to the user. Anything else that escapes is a bug of ours."""
+"""The two error types for users. Any other exception that escapes is a bug in regard."""
 
 import difflib
 import shlex
@@ -8,23 +8,23 @@ from pathlib import Path
 
 from regard.synonyms import synonyms
 
-ALIKE = 0.7  # of difflib: beem and beam are 0.75, lr and lora 0.67
+ALIKE = 0.7  # similarity by difflib: beem and beam have 0.75, lr and lora 0.67
 
 
 class RegardError(Exception):
-    """Something failed in a way that we can explain. The command line prints it and exits with 1."""
+    """A failure with an explanation. The command line prints it and exits with 1."""
 
 
 class CallError(RegardError, ValueError):
-    """The user's call was wrong: a typo, an impossible value, a file that is not there. Exit code 2."""
+    """A mistake in the user's call: a typo, an impossible value, a missing file. Exit code 2."""
 
 
-#: What packages bring that the light installation does not have.
+#: Features of packages that the light installation does not include.
 OF_TRAINING = ("torch", "matplotlib", "rapidfuzz", "sacrebleu", "safetensors", "zstandard")
 
 
 def missing_package(name: str | None) -> str | None:
-    """What to say of a module that is not installed, if that is one of training; None of any other."""
+    """Return the message for a module that is not installed if training needs it, else None."""
     package = (name or "").partition(".")[0]
     if package not in OF_TRAINING:
         return None
@@ -34,12 +34,12 @@ def missing_package(name: str | None) -> str | None:
 
 
 def pip_install(*words: str) -> str:
-    """Return the command that installs these words for the interpreter that runs, and for no other one."""
+    """Return the command that installs these packages for the running interpreter."""
     return shlex.join([sys.executable or "python", "-m", "pip", "install", *words])
 
 
 def no_run(folder: str | Path) -> str:
-    """Say why a folder is no run, and which runs there are beside it, in it or in runs/."""
+    """Return the message for a folder that is not a run, with the runs in it, next to it or in runs/."""
     place = Path(folder)
     what = f"{folder} is not a run: it has no config.yaml" if place.exists() else f"no such run: {folder}"
     for around in (place, place.parent, Path("runs")):
@@ -49,16 +49,16 @@ def no_run(folder: str | Path) -> str:
         if runs:
             more = f" and {len(runs) - MOST} more" if len(runs) > MOST else ""
             return f"{what}. Runs in {around}/: {', '.join(runs[:MOST])}{more}"
-    return f"{what}. There are no runs here yet: regard train DATA makes one"
+    return f"{what}. No runs here yet: regard train DATA makes one"
 
 
 MOST = 12  # names that an error lists
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return `; did you mean 'width'?` if one of the choices is meant or looks alike, else a list of the choices.
+    """Return `; did you mean 'width'?` if one of the choices is meant or similar, else a list of the choices.
 
-    A word that users know from elsewhere (`synonyms.py`) leads to what it is called here.
+    Words known from other libraries (`synonyms.py`) lead to their name here.
     """
     known = [str(choice) for choice in choices]
     if (close := meant(word, known)) is not None:
@@ -68,7 +68,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 
 def meant(word: str, choices: Sequence[str]) -> str | None:
-    """Return the choice that a word stands for: a synonym first, then what is spelled nearly the same."""
+    """Return the choice that a word refers to: a synonym first, then a similar spelling."""
     named = next((name for name in synonyms(word) if name in choices), None)
     close = difflib.get_close_matches(word, choices, n=1, cutoff=ALIKE)
     return named or (close[0] if close else None)

@@ -1,10 +1,10 @@
-"""Training that starts from another run: its tokenizers, its weights, and what of them stays as it is.
+"""Training that starts from another run: load its tokenizers and weights, and freeze or adapt them.
 
-    start: runs/base          all weights whose names and shapes fit; rows of tables by token, where vocabularies differ
-    training.freeze: [...]    these stay as they are
-    training.lora: {...}      all of them stay, and low-rank adapters learn; what is new to this model learns, too
+    start: runs/base          all weights with equal names and shapes; rows by token, where vocabularies differ
+    training.freeze: [...]    keep these weights unchanged
+    training.lora: {...}      keep all loaded weights unchanged and train low-rank adapters; new weights are trained too
 
-A run that goes on takes nothing from the start again: its own folder has its tokenizers and weights.
+A resumed run takes nothing from the start again: its own folder has its tokenizers and weights.
 """
 
 import json
@@ -27,13 +27,13 @@ from regard.training.checkpoint import refuse_what_is_no_number
 from regard.training.initial_weights import Vocabulary, freeze, start_from
 from regard.training.lora import adapt
 
-RECORD = "start.json"  # what was taken, in the folder of the run
+RECORD = "start.json"  # record of the loaded weights, in the run's folder
 
 
 def started(recipe: Recipe, folder: Path, make: Callable[[Recipe], Job]) -> Job:
-    """The job, with the tokenizers of the start, or of its own folder if it goes on."""
+    """Return the job with the tokenizers of the start, or of its own folder if it resumes."""
     if recipe.training.lora is not None and recipe.start is None:
-        raise CallError("training.lora adapts a trained model: say which, start=RUN")
+        raise CallError("training.lora adapts a trained model: name it with start=RUN")
     if recipe.start is None:
         return make(recipe)
     origin = folder if _goes_on(folder) else Path(recipe.start.run)
@@ -46,7 +46,7 @@ def started(recipe: Recipe, folder: Path, make: Callable[[Recipe], Job]) -> Job:
 
 
 def initialize(model: nn.Module, recipe: Recipe, folder: Path, *, tell: bool) -> None:
-    """Weights of the start into a model that is built; freeze and adapt. The folder has the model's tokenizers."""
+    """Load weights of the start into a new model, then freeze or adapt. `folder` has the model's tokenizers."""
     training, console, new = recipe.training, Console(stderr=True), []
     if recipe.start is not None:
         if _goes_on(folder):
@@ -92,7 +92,7 @@ def _weights_of(run: Path) -> dict[str, torch.Tensor]:
 
 
 def _vocabularies(old: Path, new: Path) -> list[tuple[Vocabulary, Vocabulary]]:
-    """Of each tokenizer that both folders have."""
+    """Return the old and new vocabulary of each tokenizer that both folders have."""
     names = sorted(file.name for file in new.glob("tokenizer*.json") if (old / file.name).is_file())
     return [(_vocabulary(old / name), _vocabulary(new / name)) for name in names]
 

@@ -1,8 +1,8 @@
-"""A job: an input, an output and a model between them. All that does not depend on what comes in or what comes out.
+"""A job: an input, an output and a model between them, with all code that is independent of their types.
 
     files → examples → batches → INPUT: encoder → Memory → OUTPUT: decoder or head → loss | decode → scores → look
 
-Made from a recipe for training, or from a run's folder for prediction; `jobs.py` says which input and which output.
+It is made from a recipe for training, or from a run's folder for prediction. `jobs.py` maps jobs to inputs and outputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ from regard.settings.decisions import Decision
 from regard.settings.recipe import Recipe
 from regard.workers import fitting
 
-PICTURES = 6  # looks in the report
+PICTURES = 6  # attention pictures in the report
 SHOWN = 2  # examples of each split in the check
 
 
@@ -56,13 +56,13 @@ class Job:
         self._splits: dict[Role, Any] | None = None
 
     def bound(self, model: nn.Module) -> "Job":
-        """The same job, asked through this model."""
+        """Return the same job with this model."""
         job = copy(self)
         job._model = model
         return job
 
     def with_recipe(self, recipe: Recipe) -> "Job":
-        """The same job with what was prepared or restored, under a changed recipe: other test data, another search."""
+        """Return the same job and data under a changed recipe, such as other test data or decoding."""
         job = copy(self)
         job.recipe, job.input = recipe, self.input.with_recipe(recipe)
         job.output = self.output.with_recipe(recipe, job.input)
@@ -71,26 +71,26 @@ class Job:
     @property
     def model(self) -> nn.Module:
         if self._model is None:
-            raise RuntimeError("this job has no model yet: build one, and bind it")
+            raise RuntimeError("this job has no model yet: call build() and bound()")
         return self._model
 
     @property
     def splits(self) -> dict[Role, Any]:
         if self._splits is None:
-            raise RuntimeError("this job has no data yet: prepare it")
+            raise RuntimeError("this job has no data yet: call prepare()")
         return self._splits
 
     # ------------------------------------------------------------------------------------------------------- training
     def prepare(self, cache: Path) -> None:
-        """Learn what the data decides (tokenizers) and store the data in the form that batches are made from."""
+        """Build what depends on the data (tokenizers), and store the data in the form that batches are made from."""
         self._splits = self.output.prepare(cache)
 
     def decided(self) -> list[Decision]:
-        """What the data decides, where a recipe leaves it to it (auto)."""
+        """Return the settings that the data decides, where a recipe has `auto`."""
         return [*self.input.decided(), *self.output.decided()]
 
     def check(self, cache: Path, *, estimates: bool = True) -> CheckReport:
-        """What is wrong with the data and, if nothing is, what the model will cost on it."""
+        """Return the problems of the data and, if there are none, the estimated cost of the model on it."""
         splits = self.output.prepare(cache, strict=False)
         report = self.output.check(splits)
         found = [*report.findings, *contradictions(self.output, splits, report)]
@@ -100,7 +100,7 @@ class Job:
         return replace(report, estimates={**self.output.estimates(splits), **report.estimates})
 
     def _as_read(self, splits: dict[Role, Any]) -> dict[str, list[dict[str, str]]]:
-        """Two examples of each split, so that a wrong column is seen."""
+        """Return two examples of each split, to make a wrong column visible."""
         some = [(role, one) for role, split in splits.items() if len(split) for one in self.output.some(split, SHOWN)]
         rows = [
             {"split": role, "input": excerpt(self.input.name(one.input)), "target": excerpt(" | ".join(one.texts))}
@@ -110,30 +110,30 @@ class Job:
         return {"as it is read": rows}
 
     def build(self) -> nn.Module:
-        """The model, untrained; `forward(batch)` gives its loss."""
+        """Return the untrained model; `forward(batch)` returns its loss."""
         torch.manual_seed(self.recipe.training.seed)
         return self.output.build()
 
     def batches(self) -> Any:
-        """The training data, for `training.fit`."""
+        """Return the training data, for `training.fit`."""
         training = self.recipe.training
         return self.output.batches(self.splits["train"], training.max_tokens, seed=training.seed)
 
     def fingerprint(self) -> str:
-        """Changes if the training data does: a run does not go on with other data under the old name."""
+        """Return a hash of the training data: a run does not resume with other data under the old name."""
         return self.splits["train"].digest()
 
     def validate(self) -> dict[str, float]:
-        """The loss over all validation data, and quick scores of some of it."""
+        """Return the loss on all validation data, and quick scores on a part of it."""
         return self.output.validate(self.model, self.splits["valid"])
 
     def sample(self) -> str:
-        """A validation example, and what the model makes of it now."""
+        """Return a validation example with the model's current prediction."""
         with evaluating(self.model):
             return self.output.sample(self.model, self.output.some(self.splits["valid"], 1)[0])
 
     def example_word(self) -> str | None:
-        """A validation input as a word of a command line, or else a file of the data that can be predicted from."""
+        """Return a validation input as a command-line argument, or else a data file that can be predicted from."""
         data, word = self.recipe.data, self.input.word(self.output.some(self.splits["valid"], 1)[0].input)
         files = [] if self.input.kinds == ("text",) else [data.test, data.valid, data.train]
         return next((one for one in (word, *files) if one is not None and self._understood(one)), None)
@@ -145,10 +145,9 @@ class Job:
             return False
 
     def watch(self, most: int) -> list[AttentionRecord]:
-        """Where the model looks on a few validation inputs, always the same, when it is forced to write their targets.
+        """Return attention on a few fixed validation inputs, with the target as forced output.
 
-        Nothing random happens here: a run that is watched goes the way it would have gone. Of a model that does not
-        attend, nothing.
+        Uses no random numbers: watching a run does not change it. The result is empty for models without attention.
         """
         records = []
         for example in self.output.some(self.splits["valid"], most):
@@ -164,7 +163,7 @@ class Job:
             return positional_heads(self.output.case(self.model, one, told), record.attentions)
 
     def pictures(self) -> list[Picture]:
-        """What the report of a run shows beside its curves."""
+        """Return the pictures that the report of a run shows next to its curves."""
         found = self.output.pictures(self.model, self.splits["valid"])
         for example in self.output.some(self.splits["valid"], PICTURES):
             with suppress(CallError):
@@ -174,12 +173,12 @@ class Job:
 
     # ----------------------------------------------------------------------------------------------------- the folder
     def save(self, folder: Path) -> None:
-        """What prediction needs beside the weights."""
+        """Save what prediction needs besides the weights."""
         self.input.save(folder)
         self.output.save(folder)
 
     def restore(self, folder: Path) -> None:
-        """The inverse of `save`."""
+        """Load what `save` wrote."""
         self.input.restore(folder)
         self.output.restore(folder)
 
@@ -191,24 +190,24 @@ class Job:
             return self.output.predict(self.model, inputs, **options)
 
     def predict_arriving(self, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
-        """`predict` for inputs that come while others are worked on; `given(one)` is what `predict` would be given."""
+        """Predict inputs that arrive during the work; `given(one)` converts each into an input of `predict`."""
         refuse(self.recipe.job, self.output, prefix=prefix)
         with evaluating(self.model):
             yield from self.output.predict_arriving(self.model, take, given, prefix=prefix)
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
-        """`tell(piece, text so far)` while an output is written. It may raise, which ends the work."""
+        """Predict one input; call `tell(piece, text so far)` during decoding. An exception in `tell` stops the work."""
         with evaluating(self.model):
             return self.output.stream(self.model, one, tell, prefix=prefix)
 
     def count_workers(self, asked: int | None, inputs: int | None) -> int:
-        """How many processes share out so many inputs; None: nobody asked, or nobody knows."""
+        """Return the number of worker processes; `asked=None` means choose automatically, `inputs=None` unknown."""
         if asked is not None and asked < 1:
             raise CallError(f"workers={asked} must be at least 1")
         if self.output.by_chance and asked is not None and asked > 1:
             raise CallError(
-                f"workers={asked}: what is drawn at random depends on all inputs together. Give workers=1, or decode "
-                "without chance (decoding.temperature=0, or decoding.sample=false)"
+                f"workers={asked}: sampling depends on all inputs together. Give workers=1, or decode "
+                "without sampling (decoding.temperature=0, or decoding.sample=false)"
             )
         alone = self.output.by_chance or device_of(self.model).type != "cpu"
         return asked or (1 if alone else fitting(inputs))
@@ -219,19 +218,19 @@ class Job:
 
     def evaluate(self, *, alignments: bool = False) -> Scores:
         if alignments and not self.output.takes_alignments:
-            what = f"the job {self.recipe.job!r} has nothing that gold alignments could be held against"
-            raise CallError(f"{what}: leave alignments out")
+            what = f"the job {self.recipe.job!r} has no attention to compare with gold alignments"
+            raise CallError(f"{what}: remove alignments")
         with evaluating(self.model):
             return self.output.evaluate(self.model, alignments=alignments)
 
     def final_score(self, seconds: float) -> FinalScore | None:
-        """The score that ends a training: on test data, compared with baselines that learn from the training data."""
+        """Return the final score of the run on test data, with baselines that learn from the training data."""
         with evaluating(self.model):
             return final_score(self.output, self.model, self.splits["train"], seconds=seconds)
 
     # --------------------------------------------------------------------------------------------------------- looking
     def look(self, one: Any, options: LookOptions = LookOptions()) -> AttentionRecord:  # noqa: B008 (frozen)
-        """Where the model looks when it says what it says, or the given output; its runners-up come as `beams`."""
+        """Return the attention record of the predicted or given output. Other hypotheses are in `record.beams`."""
         refuse(self.recipe.job, self.output, prefix=options.prefix, gold=options.gold)
         with evaluating(self.model):
             best, *others = self._told(one, options)
@@ -241,22 +240,20 @@ class Job:
                 case = self.output.case(self.model, one, best)
                 scores = record.scores if best.instead is None else step_scores(case)
                 record = with_evidence(record, case, scores, options.layer, options.head)
-        record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
+        record.matrix(None, options.layer, options.head)  # raises if the layer or head does not exist
         return replace(record, beams=beams)
 
     def explain(
         self, one: Any, how: str, options: LookOptions, choice: ExplainOptions, against: Any = None
     ) -> ValueTable:
-        """Why the model says what it says, or the given output; `against` is the second input of patching."""
+        """Explain the predicted or given output; `against` is the second input of patching."""
         options = replace(options, method=ABOUT_OUTPUT[0])
         with evaluating(self.model):
             told = self._told(one, options)[0]
             if against is None:
                 case = self._case(one, told, options)
                 if case.rows not in case.axes:
-                    raise CallError(
-                        "this model compares its input with another: give that one, too (output=, --target)"
-                    )
+                    raise CallError("this model compares its input with another: give it with output= or --target")
                 return explain(how, case, None, choice)
             case, other = (
                 self._case(each, replace(self.output.again(self.model, told, each), instead=told.instead), options)
@@ -265,18 +262,18 @@ class Job:
             return explain(how, case, other, choice)
 
     def weight(self, one: Any, options: LookOptions, row: int, column: int, **which: Any) -> Weight:
-        """How one weight of what `look` shows came about; `which`: kind, layer and head."""
+        """Explain one weight of `look`; `which`: kind, layer and head."""
         refuse(self.recipe.job, self.output, prefix=options.prefix)
         with evaluating(self.model):
             told = self.output.tell(self.model, one, options)[0]
             return weight(self.output.case(self.model, one, told), row, column, **which)
 
     def head_profile(self, examples: Sequence[Example]) -> ValueTable:
-        """What each head looks for when the model is forced to write what is right."""
+        """Describe what each head attends to when the target is the forced output."""
         with evaluating(self.model):
             cases = []
             for example in examples:
-                with suppress(CallError):  # a label that training did not have
+                with suppress(CallError):  # a label that is not in the training data
                     options = LookOptions(output=self.output.reference(example))
                     told = self.output.tell(self.model, example.input, options)[0]
                     cases.append(self.output.case(self.model, example.input, told))

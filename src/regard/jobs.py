@@ -1,4 +1,4 @@
-"""The table of jobs: what goes in, what comes out, and the recipe that says how.
+"""The table of jobs: input, output and recipe of each.
 
 | input ╲ output | text       | labels   | a label a token | span   | values   | vector        | picture |
 |----------------|------------|----------|-----------------|--------|----------|---------------|---------|
@@ -10,7 +10,7 @@
 | sound          | transcribe | classify |                 |        |          |               |         |
 | series         |            | classify |                 |        | forecast |               |         |
 
-A new job is a row here. Nothing is imported until a recipe of the job is read, or the job is made.
+To add a job, add a row here. Classes are imported when a recipe of the job is read or the job is made.
 """
 
 from collections.abc import Mapping
@@ -33,10 +33,10 @@ QUESTION = "regard.inputs.question.input:QuestionInput"
 
 
 class Row(NamedTuple):
-    """The class of its recipe, what makes its input and what makes its output, each as "package.module:name".
+    """Paths of the classes for the recipe, the input and the output of a job, each as "package.module:name".
 
-    `input`: most often its class; two of them, where both come in at once; or a mapping with one for each `data.kind`,
-    where a job takes either."""
+    `input` is usually one class; a pair if both come together; or a mapping from each `data.kind` to a class.
+    """
 
     recipe: str
     input: str | tuple[str, str] | Mapping[str, str]
@@ -84,7 +84,7 @@ JOBS: dict[str, Row] = {
 
 _WRITE = "regard.outputs.text.defaults"
 
-#: What a user's data holds (what comes in, what is said of it): the job that it is for, and what decides on it.
+#: Input and target of a user's data → its job, and the module that decides the settings.
 FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
     ("nothing", "text"): ("generate", f"{_WRITE}:generate"),
     ("text", "text"): ("translate", f"{_WRITE}:translate"),
@@ -101,7 +101,7 @@ FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
 }
 
 
-#: What somebody may have, and the recipe to begin with: `regard recipes` says it.
+#: User data → recommended recipe, listed by `regard recipes`.
 BEGIN: dict[str, str] = {
     "texts and their translations": "translate-transformer",
     "plain text": "language-model",
@@ -126,12 +126,12 @@ BEGIN: dict[str, str] = {
 
 
 def recipe_class(job: str) -> "type[Recipe]":
-    """What the recipe of a job is read into."""
+    """Return the recipe class of a job."""
     return load_object(JOBS[job].recipe)
 
 
 def make(recipe: "Recipe") -> "Job":
-    """The job of a recipe: its input, and its output over that."""
+    """Return the job of a recipe, with its input and output."""
     from regard.job import Job
 
     row = JOBS[recipe.job]

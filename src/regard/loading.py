@@ -1,4 +1,4 @@
-"""A trained model from its folder: a run, or an export of one to ONNX, which needs no torch."""
+"""Load a trained model from its folder: a run, or its ONNX export, which needs no torch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load(folder: str | Path, *, quantize: Any = None) -> "AnyRun":
-    """`quantize`: the weights of a run are kept as "int8" or "bf16", for speed and memory."""
+    """Load a run or an export. `quantize`: keep the weights of a run as "int8" or "bf16", for speed and memory."""
     recover(Path(folder))
     if not is_export(Path(folder)):
         try:

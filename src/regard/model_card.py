@@ -1,4 +1,4 @@
-"""`README.md` of a run: what a stranger who finds the folder wants to know."""
+"""`README.md` of a run: a description for readers who find the folder."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from regard.training.limits import why_ended
 
 
 def model_card(job: Job, folder: Path, summary: dict[str, Any]) -> str:
-    """Only what is known: the data is named, and what a recipe says of itself holds for its own data only."""
+    """Return the model card, with known facts only: the recipe's description holds for its own data only."""
     recipe, scores = job.recipe, (summary["best"] or {}).get("scores", {})
     lines = [
         f"# {folder.name}",
@@ -33,6 +33,6 @@ def model_card(job: Job, folder: Path, summary: dict[str, Any]) -> str:
 
 
 def _test(summary: dict[str, Any]) -> list[str]:
-    """The score on test data, or why there is none."""
+    """Return the score on test data, or why there is none."""
     words = (summary.get("test") or {}).get("words", "")
     return ["", f"{words[0].upper()}{words[1:].rstrip('.')}."] if words else []

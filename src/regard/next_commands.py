@@ -1,6 +1,6 @@
-"""What one can do with a trained run: commands that work as they are printed, and the words that end a training.
+"""Commands to run after training, and the closing message of a training run.
 
-Nothing here knows a job: the job says whether it has test data, and whether one of its inputs can be written as a word.
+Independent of the job: the job reports whether it has test data, and an input that fits on a command line.
 """
 
 import shlex
@@ -24,7 +24,7 @@ PRETRAINED = {"text", "image"}  # kinds of inputs with pretrained models
 
 
 def next_commands(job: Job, folder: Path, summary: dict[str, Any]) -> list[str]:
-    """The first few of: predict and look, for an input of the validation data; evaluate; serve."""
+    """Return the next commands: predict and look on a validation input, evaluate, and serve."""
     run, word = shlex.quote(str(folder)), summary["example"]
     commands = []
     if word is not None:
@@ -40,7 +40,7 @@ def next_commands(job: Job, folder: Path, summary: dict[str, Any]) -> list[str]:
 
 
 def program() -> str:
-    """How regard is called here: by its name, if a shell would find this one; else by where it is."""
+    """Return how to call regard here: its name if a shell would find this one, else its path."""
     script = Path(sys.executable).with_name("regard")
     found = shutil.which("regard")
     if (found and Path(found).resolve() == script.resolve()) or not script.is_file():
@@ -50,12 +50,12 @@ def program() -> str:
 
 
 def as_typed(commands: Sequence[str]) -> str:
-    """Commands for people, one a line, as they work in their shell."""
+    """Format commands for display, one per line, as they work in the user's shell."""
     return "".join(f"\n  {program()} {command.removeprefix('regard ')}" for command in commands)
 
 
 def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
-    """Why training ended, how good the model is, where it is, and what to do next."""
+    """Return why training ended, the score, the folder of the run, and what to do next."""
     training, best = job.recipe.training, summary["best"]
     ended = why_ended(summary["stopped_by"], training)
     took = f"{summary['step']:,} steps in {duration(summary['seconds'])}"
@@ -68,7 +68,7 @@ def closing_words(job: Job, folder: Path, summary: dict[str, Any]) -> str:
 
 
 def _warnings(folder: Path) -> str:
-    """What the check of the data warned of before training: the score must be read with it."""
+    """Return the warnings of the data check: the score must be read with them."""
     findings = RunFiles(folder).check.get("findings", [])
     found = [f"{one['what']}; {one['advice']}" for one in findings if one["severity"] == "warning"]
     more = [f"and {len(found) - MOST} more warnings: {folder / CHECK}"] if len(found) > MOST else []
@@ -76,7 +76,7 @@ def _warnings(folder: Path) -> str:
 
 
 def advice(job: Job, verdict: str, stopped_by: str) -> str:
-    """What may help a model that is not better than a simple baseline; nothing for one that is."""
+    """Suggest improvements for a model that is not better than a simple baseline; empty otherwise."""
     if verdict not in ("unclear", "worse"):
         return "; give more test data (data.test=FILE), or a larger data.test_share" if verdict == "few" else ""
     training, examples, ways = job.recipe.training, len(job.splits["train"]), list[str]()
@@ -90,13 +90,13 @@ def advice(job: Job, verdict: str, stopped_by: str) -> str:
 
 
 def _few(summary: dict[str, Any]) -> str:
-    """What to know of a validation score: on how little it stands, and that it chose the weights."""
+    """Return caveats of a validation score: too few examples, or data that chose the weights."""
     count = summary.get("validation_examples", FEW)
     few = f" ({count} validation examples: too few to judge)"
     return few if count < FEW else " (validation data chose these weights)"
 
 
 def _quoted(word: str) -> str:
-    """As one would type it: in double quotes, if there is nothing in it that means something to a shell."""
+    """Quote a word for the shell: in double quotes unless it has special characters."""
     plain = not set(word) & set('"$`\\!\n')
     return f'"{word}"' if plain and shlex.quote(word) != word else shlex.quote(word)

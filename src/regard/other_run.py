@@ -1,4 +1,4 @@
-"""Another run that helps with a job: a language model as a second opinion, a matcher as the judge of drawings."""
+"""Auxiliary models: a language model for shallow fusion, a matcher for reranking drawings."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from regard.training.undrawn import Undrawn
 
 @lru_cache(maxsize=2)
 def load_other_run(field: str, folder: str, name_of_job: str, device: torch.device) -> tuple[Any, nn.Module]:
-    """The job and the model of a run of this job; `field` is the setting that names its folder, for errors."""
+    """Load the job and the model of another run; `field` is the setting that names its folder, for errors."""
     place, name = Path(folder).expanduser(), f"{field}={folder}"
     try:
         tree = config.load_yaml(place / "config.yaml")
@@ -28,7 +28,7 @@ def load_other_run(field: str, folder: str, name_of_job: str, device: torch.devi
             model = within_memory(job.build)
         read_weights(model, place / "model.safetensors")
     except (OSError, RegardError) as problem:
-        raise CallError(f"{name} is no run of the job {name_of_job} ({problem})") from None
+        raise CallError(f"{name} is not a run of the job {name_of_job} ({problem})") from None
     except (ValidationError, RuntimeError) as problem:
-        raise CallError(f"{name} is no run of the job {name_of_job}: {str(problem).splitlines()[0]}") from None
+        raise CallError(f"{name} is not a run of the job {name_of_job}: {str(problem).splitlines()[0]}") from None
     return job.bound(model.to(device).eval()), model

@@ -1,4 +1,4 @@
-"""Settings into modules that inputs and outputs share: where names of a recipe become classes."""
+"""Build modules that inputs and outputs share from settings: names in recipes become classes here."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from regard.settings.model import RecurrentSettings, ScoreName, TransformerSetti
 
 
 def build_seq2seq(settings: RecurrentSettings | TransformerSettings, source: int, target: int) -> Seq2Seq:
-    """A text-to-text model, for vocabularies of `source` and `target` entries."""
+    """Build a text-to-text model for vocabularies of `source` and `target` entries."""
     encoder = text_encoder(settings, source)
     decoder = text_decoder(settings, target, encoder)
     return Seq2Seq(
@@ -33,7 +33,7 @@ def build_seq2seq(settings: RecurrentSettings | TransformerSettings, source: int
 def text_decoder(
     s: RecurrentSettings | TransformerSettings, vocabulary: int, encoder: nn.Module
 ) -> RecurrentDecoder | TransformerDecoder:
-    """What writes text over the memory of any encoder."""
+    """Build a text decoder over the encoder output of any encoder."""
     if isinstance(s, TransformerSettings):
         return transformer_decoder(s, vocabulary)
     widths = {name: int(getattr(encoder, name)) for name in ("memory_width", "summary_width")}
@@ -41,13 +41,14 @@ def text_decoder(
 
 
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
-    """The score that a recipe names, for queries and keys of these widths."""
+    """Build the attention score that a recipe names, for queries and keys of these widths."""
     return find(SCORES, name).for_widths(query_width, key_width, hidden)
 
 
 def build_pooling(kind: str, score: ScoreName, width: int, *, self_attention: bool = False) -> nn.Module:
-    """What makes one vector of many, all of this width. `score`: how a query is held against each, with attention;
-    `self_attention`: they look at each other first."""
+    """Build a module that pools many vectors of this width into one. `score`: attention score of query and vectors;
+    `self_attention`: apply self-attention first.
+    """
     pooling: nn.Module = (
         AttentionPooling(build_score(score, width, width, width), width) if kind == "attention" else Pooling(kind)  # pyright: ignore[reportArgumentType] (the names of a recipe are those of Pooling)
     )
@@ -55,12 +56,12 @@ def build_pooling(kind: str, score: ScoreName, width: int, *, self_attention: bo
 
 
 def build_attention(score: ScoreName, width: int) -> Attention:
-    """Vectors of this width look at each other."""
+    """Build self-attention over vectors of this width."""
     return Attention(build_score(score, width, width, width), width, width)
 
 
 def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
-    """An encoder on its own, for a vocabulary of so many entries of which `pad` is the one that is not there."""
+    """Build an encoder for a vocabulary of this size; `pad` is the id of the padding token."""
     positions = None
     if s.positions == "learned":
         positions = Learned(s.width, s.max_positions)
@@ -87,7 +88,7 @@ def build_encoder(s: EncoderSettings, vocabulary: int, *, pad: int = 0) -> Bert:
 def recurrent_decoder(
     s: RecurrentSettings, vocabulary: int, *, memory_width: int, summary_width: int
 ) -> RecurrentDecoder:
-    """The decoder of a recurrent model, for whatever encodes into a memory of these widths."""
+    """Build the decoder of a recurrent model over an encoder output of these widths."""
     attends = s.context == "attention"
     return RecurrentDecoder(
         Embedding(vocabulary, s.embedding, dropout=s.dropout), s.width,
@@ -99,14 +100,14 @@ def recurrent_decoder(
 
 
 def transformer_decoder(s: TransformerSettings, vocabulary: int) -> TransformerDecoder:
-    """The decoder of a Transformer, for whatever encodes into a memory of its width."""
+    """Build the decoder of a Transformer over an encoder output of its width."""
     return TransformerDecoder(
         _embedding(s, vocabulary), transformer_blocks(s, s.decoder_layers, decoder=True), final_norm=final_norm(s)
     )
 
 
 def transformer_blocks(s: TransformerSettings, count: int, *, decoder: bool) -> list[Block]:
-    # Positions inside attention are one object for all layers: their tables are the same (T5 shares its bias too).
+    # One position module for all layers: their tables are the same (T5 shares its bias too).
     head_width = s.width // s.heads
     rotary = Rotary(head_width) if s.positions == "rotary" else None
     relative = None
@@ -127,21 +128,21 @@ def transformer_blocks(s: TransformerSettings, count: int, *, decoder: bool) -> 
 
 
 def added_positions(s: TransformerSettings) -> Sinusoidal | Learned | None:
-    """Positions that meet the vectors before the first block; the others act inside attention."""
+    """Build the positions that are added before the first block; other kinds act inside attention."""
     if s.positions == "sinusoidal":
         return Sinusoidal(s.width, combine=s.combine)
     return Learned(s.width, s.max_positions, combine=s.combine) if s.positions == "learned" else None
 
 
 def final_norm(s: TransformerSettings) -> NormKind | None:
-    """Blocks with norms first leave their sum without one."""
+    """Return the final norm: pre-norm blocks leave their sum without one."""
     return s.norm if s.norm_first else None
 
 
 def text_encoder(s: Any, vocabulary: int, *, pad: int = 0) -> nn.Module:
-    """What reads a text into a memory, for a vocabulary of so many entries of which `pad` is none."""
+    """Build the encoder of a text for a vocabulary of this size; `pad` is the id of the padding token."""
     if isinstance(s, TransformerSettings):
-        embedding = _embedding(s, vocabulary)  # before the blocks: first weights are drawn in this order
+        embedding = _embedding(s, vocabulary)  # before the blocks: initial weights are sampled in this order
         return TransformerEncoder(
             embedding, transformer_blocks(s, s.encoder_layers, decoder=False), final_norm=final_norm(s)
         )

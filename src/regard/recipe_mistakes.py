@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, all of it at once: a sentence each, with the field, the value, what would work."""
+"""Messages for all mistakes in a recipe at once: one sentence each, with the field, the value and what would work."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
@@ -16,7 +16,7 @@ Path_ = tuple[str, ...]
 
 
 def validated(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]:
-    """Validate; take out what is wrong and validate again, so that impossible combinations are found as well."""
+    """Validate; remove invalid parts and validate again, to find impossible combinations as well."""
     mistakes: list[str] = []
     for _ in range(100):
         try:
@@ -29,7 +29,7 @@ def validated(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]
                 if sentence not in mistakes:
                     mistakes.append(sentence)
                 tree = without(tree, path)
-            if len(mistakes) == before:  # nothing new can be learnt by taking more out
+            if len(mistakes) == before:  # removing more finds no new mistake
                 return None, mistakes
         else:
             return settings, mistakes + list(_impossible(settings))
@@ -37,11 +37,11 @@ def validated(kind: type[Recipe], tree: Tree) -> tuple[Recipe | None, list[str]]
 
 
 def _path_in(kind: type[Settings], tree: Any, loc: tuple[Any, ...]) -> Path_:
-    """pydantic's location, without the names of union members that it weaves in."""
+    """Return pydantic's location without the names of union members."""
     path: list[str] = []
     sections = [kind]
     for part in loc:
-        if len(sections) > 1:  # after a section of several kinds comes the kind; a key may be called the same
+        if len(sections) > 1:  # a section of several kinds is followed by its kind; a key may have the same name
             sections = [one for one in sections if one.model_fields["kind"].default == part]
             continue
         if path and not isinstance(tree, Mapping):
@@ -59,7 +59,7 @@ def _sentence(kind: type[Settings], tree: Tree, path: Path_, detail: Any) -> str
         case "extra_forbidden":
             return f"{name}: unknown key{_suggestion(kind, tree, path)}"
         case "missing":
-            return f"{name}: has to be given"
+            return f"{name}: is required"
         case "literal_error":
             choices = _choices(detail["ctx"]["expected"])
             return f"{name}={value!r}: not known{nearest(str(value), choices)}"
@@ -67,14 +67,14 @@ def _sentence(kind: type[Settings], tree: Tree, path: Path_, detail: Any) -> str
             choices = _choices(detail["ctx"]["expected_tags"])
             return f"{name}.kind={detail['ctx']['tag']!r}: not known{nearest(detail['ctx']['tag'], choices)}"
         case "union_tag_not_found":
-            return f"{name}.kind: has to be given"
+            return f"{name}.kind: is required"
         case _:
             message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
             return f"{name}={value!r}: {message}"
 
 
 def _suggestion(kind: type[Settings], tree: Tree, path: Path_) -> str:
-    """The setting that was meant: a synonym, a name spelled nearly so in the same section, the same name in another."""
+    """Suggest a setting: a synonym, a similar name in the same section, or the same name in another section."""
     here, known = path[:-1], _fields(kind, tree, path[:-1])
     for name in synonyms(path[-1]):
         *sections, last = name.partition("=")[0].split(".")
@@ -98,7 +98,7 @@ def _choices(listed: str) -> list[str]:
 
 
 def _fields(kind: type[Settings], tree: Any, path: Path_) -> list[str]:
-    """The names that are allowed in the section at `path`."""
+    """Return the allowed names in the section at `path`."""
     for part in path:
         tree = tree.get(part, {}) if isinstance(tree, Mapping) else {}
         members = [kind] if part not in kind.model_fields else _sections(kind.model_fields[part].annotation)
@@ -108,7 +108,7 @@ def _fields(kind: type[Settings], tree: Any, path: Path_) -> list[str]:
 
 
 def _sections(annotation: Any) -> list[type[Settings]]:
-    """The settings classes inside an annotation such as `Annotated[A | B, ...] | None`."""
+    """Return the settings classes inside an annotation such as `Annotated[A | B, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
     if get_origin(annotation) is Annotated:
@@ -119,7 +119,7 @@ def _sections(annotation: Any) -> list[type[Settings]]:
 
 
 def without(tree: Tree, path: Path_) -> Tree:
-    """A tree that lacks what is at the path."""
+    """Return the tree without the value at the path."""
     if not path or path[0] not in tree:
         return tree
     rest = {key: value for key, value in tree.items() if key != path[0]}

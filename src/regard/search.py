@@ -1,12 +1,11 @@
-"""Search through one's own pictures, by a sentence or by another picture.
+"""Search your pictures by a sentence or by another picture.
 
     index = regard.load("runs/match").index("photos/")      every picture as a vector of length 1
-    index.search("two dogs on a beach", k=5)                the k with the largest cosine
+    index.search("two dogs on a beach", k=5)                the k pictures with the largest cosine
     index.save("photos.index");  regard.open_index("photos.index")
 
-An index is one safetensors file: the vectors, and in its header the names, the size and time of each file, and the run
-that made it. Nothing in it can execute. A picture whose file has not changed is not read again when an index is made
-anew.
+An index is one safetensors file: the vectors; in its header the names, size and time of each file, and the run that
+made it. Nothing in it can execute. A new index reuses the vectors of unchanged files.
 """
 
 import json
@@ -32,20 +31,20 @@ from regard.inputs.media_files import Bytes, is_tar, members
 from regard.outputs.vector.match import Match
 
 VERSION = 1
-AT_ONCE = 512  # pictures that are decoded before they are encoded
+AT_ONCE = 512  # pictures that are loaded before each encoding
 HEADER = "regard"
-Stamp = tuple[int, int]  # size in bytes, time of the last change
+Stamp = tuple[int, int]  # size in bytes, time of last change
 
 
 class Found(NamedTuple):
-    """A picture and its cosine with what was asked for."""
+    """A picture and its cosine with the query."""
 
     name: str
     score: float
 
 
 class Maker(NamedTuple):
-    """What makes vectors, and the model that it asks; `run` and `digest` say which weights they are."""
+    """The encoder of pictures with its model; `run` and `digest` identify the weights."""
 
     output: Match
     model: Any
@@ -61,7 +60,7 @@ class Maker(NamedTuple):
 
 @dataclass(frozen=True)
 class PictureIndex:
-    """Pictures of a folder as vectors, in the order of their names; `bad` says which could not be read, and why."""
+    """Pictures of a folder as vectors, ordered by name; `bad` maps unreadable pictures to reasons."""
 
     maker: Maker
     folder: Path
@@ -73,11 +72,11 @@ class PictureIndex:
         return len(self.stamps)
 
     def search(self, text: str, k: int = 10) -> list[Found]:
-        """The pictures that show best what a text says."""
+        """Return the pictures that match a text best."""
         return self._nearest(self.maker.texts([text])[0], k)
 
     def like(self, picture: Any, k: int = 10) -> list[Found]:
-        """The pictures that are most like a picture: a path, bytes, an array or what Pillow has opened."""
+        """Return the pictures most similar to a picture: a path, bytes, an array or a Pillow image."""
         return self._nearest(self.maker.pictures([picture])[0], k)
 
     def _nearest(self, query: Float[Tensor, " D"], k: int) -> list[Found]:
@@ -89,7 +88,7 @@ class PictureIndex:
         ]
 
     def save(self, path: str | Path) -> Path:
-        """Whole or not at all."""
+        """Write the index; the file is complete or not written at all."""
         about = {
             "version": VERSION, "run": str(self.maker.run.resolve()), "digest": self.maker.digest,
             "folder": str(self.folder.resolve()), "stamps": self.stamps, "bad": self.bad,
@@ -99,7 +98,7 @@ class PictureIndex:
 
 # ------------------------------------------------------------------------------------------------------------- reading
 class Stored(NamedTuple):
-    """What the file of an index says."""
+    """Contents of an index file."""
 
     run: Path
     digest: str
@@ -112,34 +111,34 @@ class Stored(NamedTuple):
 def read_index(path: str | Path) -> Stored:
     path = Path(path)
     if not path.is_file():
-        raise CallError(f"{path}: there is no such index; `regard index RUN FOLDER -o {path}` makes one")
+        raise CallError(f"{path}: no such index; `regard index RUN FOLDER -o {path}` makes one")
     try:
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {})[HEADER])
             vectors = file.get_tensor("vectors")
         if about["version"] != VERSION or len(about["stamps"]) != len(vectors):
-            raise ValueError("not of this version, or not complete")
+            raise ValueError("of another version, or incomplete")
         stamps = {name: (size, changed) for name, (size, changed) in about["stamps"].items()}
         return Stored(Path(about["run"]), about["digest"], Path(about["folder"]), stamps, vectors, about["bad"])
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as problem:
-        raise RegardError(f"{path}: is no usable index of pictures ({problem})") from None
+        raise RegardError(f"{path}: not a usable index of pictures ({problem})") from None
 
 
 def open_index(path: str | Path, run: str | Path | None = None) -> PictureIndex:
-    """An index that was saved, with the run that made it; `run` says where that is now, if it was moved."""
+    """Load a saved index, with the run that made it; `run` is the current folder of that run, if it was moved."""
     stored = read_index(path)
     where = stored.run if run is None else Path(run)
     if not where.is_dir():
-        raise CallError(f"{path} was made by the run {where}, which is not there: say where it is now (--run RUN)")
+        raise CallError(f"{path} was made by the run {where}, which is missing: give its folder with --run RUN")
     maker = maker_of(load(where))
     if maker.digest != stored.digest:
-        raise CallError(f"{path} was made by other weights than those of {where}: make it anew with `regard index`")
+        raise CallError(f"{path} was made with other weights than those of {where}: make it again with `regard index`")
     return PictureIndex(maker, stored.folder, stored.stamps, stored.vectors, stored.bad)
 
 
 def maker_of(run: Run) -> Maker:
     if not isinstance(run.job.output, Match):
-        raise CallError(f"{run.folder} is a run of the job {run.recipe.job!r}: pictures are indexed by one of `match`")
+        raise CallError(f"{run.folder} is a run of the job {run.recipe.job!r}: only a `match` run can index pictures")
     weights = (run.folder / WEIGHTS).read_bytes()
     return Maker(run.job.output, run.model, run.folder, blake2b(weights, digest_size=10).hexdigest())
 
@@ -152,14 +151,14 @@ def make_index(
     known: Stored | None = None,
     tell: Callable[[str], None] = lambda message: None,
 ) -> PictureIndex:
-    """Every picture of a folder and of the folders below it, or of a plain .tar. What is no picture is left out.
+    """Index every picture in a folder and its subfolders, or in a plain .tar. Skip other files.
 
-    `known`: an earlier index, whose vectors are taken over for files that have not changed.
+    `known`: an earlier index, whose vectors are reused for unchanged files.
     """
     folder, maker = Path(folder).expanduser(), maker_of(run)
     places = dict(_pictures(folder))
     if not places:
-        raise CallError(f"{folder}: there is no picture in it")
+        raise CallError(f"{folder}: no pictures found")
     same = known is not None and known.digest == maker.digest and known.folder == folder.resolve()
     kept: dict[str, Tensor] = {}
     if known is not None and same:
@@ -170,13 +169,13 @@ def make_index(
         }
     new = [name for name in places if name not in kept]
     if kept:
-        tell(f"{len(kept):,} pictures are as they were; {len(new):,} are read")
+        tell(f"{len(kept):,} unchanged pictures are reused; {len(new):,} are read")
     bad: dict[str, str] = {}
     for start in range(0, len(new), AT_ONCE):
         kept |= _encoded(maker, {name: places[name][0] for name in new[start : start + AT_ONCE]}, bad)
     names = [name for name in places if name in kept]
     if not names:
-        raise RegardError(f"{folder}: not one of its {len(places):,} pictures can be read: {_first(bad)}")
+        raise RegardError(f"{folder}: none of its {len(places):,} pictures can be read: {_first(bad)}")
     vectors = torch.stack([kept[name] for name in names])
     return PictureIndex(maker, folder, {name: places[name][1] for name in names}, vectors, bad)
 
@@ -194,9 +193,9 @@ def _encoded(maker: Maker, files: dict[str, Bytes], bad: dict[str, str]) -> dict
 
 
 def _pictures(folder: Path) -> Iterator[tuple[str, tuple[Bytes, Stamp]]]:
-    """By name, those with the ending of a picture; hidden files are left alone."""
+    """Return files by name, those with the suffix of a picture; skip hidden files."""
     if not folder.is_dir() and not is_tar(folder):
-        raise CallError(f"{folder}: {'is no folder or .tar' if folder.exists() else 'there is no such folder'}")
+        raise CallError(f"{folder}: {'not a folder or .tar' if folder.exists() else 'no such folder'}")
     for name, place in members(folder).items():
         if PictureSource.is_one(name):
             stat = Path(place.path).stat()
@@ -208,6 +207,6 @@ def _first(bad: dict[str, str], most: int = 3) -> str:
 
 
 def about_bad(bad: dict[str, str]) -> Sequence[str]:
-    """A sentence on the pictures that could not be read, if there are any."""
+    """Return a sentence on the pictures that could not be read, if any."""
     plural = "s" if len(bad) != 1 else ""
-    return [f"{len(bad):,} picture{plural} could not be read, and left out: {_first(bad)}"] if bad else []
+    return [f"{len(bad):,} picture{plural} could not be read (skipped): {_first(bad)}"] if bad else []

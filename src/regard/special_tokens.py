@@ -1,8 +1,8 @@
-"""The four tokens that every vocabulary of ours begins with. They are no text; a token's id is its place here.
+"""The four special tokens at the start of every vocabulary. They are not text; a token's id is its position here.
 
-    <pad> fills up a batch    <unk> is what the vocabulary lacks    <s> a decoder reads first    </s> ends a text
+        <pad> fills up a batch    <unk> unknown token    <s> first input of a decoder    </s> end of a text
 
-A tokenizer of another tool may have others (`data.special_ids`).
+A tokenizer of another tool may have other special tokens (`data.special_ids`).
 """
 
 SPECIAL_TOKENS = ["<pad>", "<unk>", "<s>", "</s>"]

@@ -1,12 +1,12 @@
-"""Words that users know from other libraries, and what they are called here: settings, options and jobs.
+"""Names from other libraries and the corresponding names here: settings, options and jobs.
 
     synonyms("--lr") → ("training.learning_rate",)
 
-A word with several meanings lists them all; the caller takes the first that exists where the word was used.
+If a word has several meanings, all are listed; the caller takes the first that exists in its context.
 """
 
 _MEANINGS = {
-    # settings, as they are written on a command line
+    # settings, as written on a command line
     "training.learning_rate": "lr eta step_size base_lr learningrate",
     "training.max_epochs": "epochs epoch num_epochs n_epochs num_train_epochs max_epoch",
     "training.max_steps": "steps num_steps n_steps max_iter max_iters iters iterations train_steps total_steps",
@@ -118,5 +118,5 @@ for _meaning, _words in _MEANINGS.items():
 
 
 def synonyms(word: str) -> tuple[str, ...]:
-    """What a word may be called here, as a user types it: `training.max_epochs`, `--input`, `classify`."""
+    """Return the possible names here for a word, as a user types them: `training.max_epochs`, `--input`, `classify`."""
     return tuple(_MEANT.get(word.strip().lstrip("-").lower().replace("-", "_").replace(" ", "_"), ()))

@@ -1,6 +1,6 @@
-"""What `regard.train` is requested to do: train a recipe with changes, or data, for which a recipe is made.
+"""Arguments of `regard.train`: a recipe with changes, or data for which a recipe is made.
 
-A call that is refused leaves its folder as it was: no recipe, no copy of data, and a run to be replaced is back.
+A rejected call leaves its folder as it was: no recipe, no copy of data, and a run to be replaced is restored.
 """
 
 import os
@@ -26,7 +26,7 @@ from regard.training.fingerprint import differences
 from regard.training.lock_file import LOCK, holder
 from regard.work import Deadline
 
-MOST = 12  # differences of two recipes that are listed
+MOST = 12  # differences of two recipes that an error lists
 
 
 def requested(
@@ -38,7 +38,7 @@ def requested(
     sections: dict[str, Any],
     deadline: Deadline | None = None,
 ) -> tuple[Recipe, Deadline | None]:
-    """Return the recipe to train, and when all has to be done; see `regard.api.train` for the arguments."""
+    """Return the recipe to train and the deadline; see `regard.api.train` for the arguments."""
     _refuse_words(sections)
     if "X" in sections or "y" in sections:
         recipe, data = _with_labels(recipe, data, sections)
@@ -54,7 +54,7 @@ def requested(
     if is_data(recipe):
         if data is not None:
             if not isinstance(data, Mapping) or "train" in data:
-                raise CallError("give data, or a recipe and its data: not both")
+                raise CallError("give either data, or a recipe and its data")
             sections["data"] = _section(data, output)
         limit = _limit(time_limit)
         changes = {}
@@ -71,12 +71,12 @@ def requested(
             sections["data"] = _section(data if whole else {"train": data}, output)
         recipe = config.read(recipe, sections)
     elif data is not None or sections:
-        raise CallError("give changes with a recipe's name or file, not with a recipe that is read already")
+        raise CallError("give changes with a recipe's name or file, not with a recipe that is already read")
     refuse_other_recipe(output, recipe)
     return recipe, deadline
 
 
-#: What train() has under another name than the command line.
+#: Options of the command line that train() has under another name.
 _ARGUMENTS = {
     "--fresh": "overwrite=True",
     "--time-limit": "time_limit=",
@@ -89,11 +89,11 @@ _ELSEWHERE = {
     "verbose": "progress is written to standard error; redirect that to hide it",
 }
 _SECTIONS = ("data", "model", "training", "decoding")
-_VALUES = ("X", "y", "start", "about", "needs", "variants")  # what is no section
+_VALUES = ("X", "y", "start", "about", "needs", "variants")  # arguments that are not sections
 
 
 def _refuse_words(sections: Mapping[str, Any]) -> None:
-    """Raise if an argument is no section of a recipe: a setting has to stand in its section."""
+    """Raise if an argument is not a section of a recipe: a setting belongs inside its section."""
     for name, value in sections.items():
         if isinstance(value, Mapping) or value is None or name in _VALUES:
             continue
@@ -104,14 +104,14 @@ def _refuse_words(sections: Mapping[str, Any]) -> None:
 
 
 def _as_argument(word: str) -> str:
-    """How Python says a setting that was meant: `training={"max_epochs": ...}`."""
+    """Return the setting that was meant as a Python argument: `training={"max_epochs": ...}`."""
     if (argument := next((_ARGUMENTS[one] for one in synonyms(word) if one in _ARGUMENTS), None)) is not None:
         return f"write {argument}"
     fields = [f"training.{word}"] if word in TrainingSettings.model_fields else []
     fields += [f"data.{word}"] if word in SYNONYMS else []
     named = [name.partition("=")[0] for name in synonyms(word) if name.partition(".")[0] in _SECTIONS and "." in name]
     if not (names := [*fields, *named]):
-        return "a setting stands in its section, such as model={'width': 128} or training={'max_epochs': 3}"
+        return "a setting goes into its section, such as model={'width': 128} or training={'max_epochs': 3}"
     section, _, key = names[0].partition(".")
     return f"write {section}={{{key!r}: ...}}"
 
@@ -124,14 +124,14 @@ def _limit(time_limit: str | float | None) -> float | None:
 
 
 def read_recipe(recipe: Any, overrides: Any, folder: Path) -> Recipe:
-    """Read a recipe; of data, decide on one, with what it needs in `folder`."""
+    """Read a recipe; for data, make one, with its files in `folder`."""
     if is_data(recipe):
         recipe = begin(recipe, folder, overrides=overrides, tell=_report)
     return recipe if isinstance(recipe, Recipe) else config.read(recipe, overrides)
 
 
 def _with_labels(recipe: Any, data: Any, sections: dict[str, Any]) -> tuple[Any, Any]:
-    """As scikit-learn has it: X are the inputs, y are their labels."""
+    """Convert X (inputs) and y (labels), as in scikit-learn, to data."""
     inputs, labels = sections.pop("X", None), sections.pop("y", None)
     if inputs is None or labels is None:
         raise CallError("X and y belong together: give both, or data=")
@@ -143,18 +143,18 @@ def _with_labels(recipe: Any, data: Any, sections: dict[str, Any]) -> tuple[Any,
 
 
 def _is_table(data: Mapping[str, Any]) -> bool:
-    """Whether a mapping is a table, {"text": [...], "label": [...]}, and not a data section."""
+    """Return whether a mapping is a table, {"text": [...], "label": [...]}, and not a data section."""
     return "train" not in data and all(isinstance(column, list | tuple) for column in data.values())
 
 
 def _section(data: Mapping[str, Any], output: Path) -> dict[str, Any]:
-    """A data section whose parts are files: tables of Python are written to the run's folder."""
+    """Return a data section of files: write Python tables to the run's folder."""
     parts = {role: part for role, part in data.items() if role in SPLIT_NAMES and not isinstance(part, str)}
     return {**data, **{role: _part(part, output / "data" / role, output) for role, part in parts.items()}}
 
 
 def _part(part: Any, place: Path, run: Path) -> str:
-    """The file that a part is written to. A run that is there has it, or was trained on something else."""
+    """Return the file of a part. An existing run has it already, or was trained on other data."""
     if not (run / CONFIG).is_file():
         return as_path(part, place, _report)
     with TemporaryDirectory(prefix="regard-") as folder:
@@ -169,7 +169,7 @@ def _report(message: str) -> None:
 
 
 def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
-    """Raise if a folder has a run of another recipe, before anything is written into it."""
+    """Raise if a folder has a run of another recipe, before anything is written to it."""
     if not (folder / CONFIG).is_file() or not any((folder / name).exists() for name in ("state", "model.safetensors")):
         return
     before = config.as_tree(config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG)))
@@ -181,10 +181,10 @@ def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
 
 @contextmanager
 def run_begun(folder: Path, *, overwrite: bool = False, needs: Sequence[Any] = ()) -> Iterator[None]:
-    """Training that begins in the block either begins, or leaves the folder as it was.
+    """Start a training run in the block; if the start fails, restore the folder.
 
-    `overwrite`: a run that is there is put aside first, and removed when the new one has begun. `needs`: recipe and
-    data of the new run, which must not lie in the folder then.
+    `overwrite`: move an existing run away first, and remove it when the new one has started. `needs`: recipe and data
+    of the new run, which must not be in that folder.
     """
     if os.environ.get("RANK", "0") != "0":
         yield
@@ -214,14 +214,14 @@ def run_begun(folder: Path, *, overwrite: bool = False, needs: Sequence[Any] = (
 
 
 def _put_aside(folder: Path, needs: Sequence[Any]) -> Path:
-    """Where a run is until the one that replaces it has begun. What is no run is not touched."""
+    """Return a temporary place for a run until its replacement has started. Raise if the folder is not a run."""
     if any(folder.iterdir()) and not any((folder / name).is_file() for name in (CONFIG, RECIPE)):
-        raise CallError(f"{folder} holds no run: remove its files yourself, or name another folder (-o)")
+        raise CallError(f"{folder} has no run: remove its files yourself, or name another folder (-o)")
     if Path.cwd().is_relative_to(folder.absolute()):
-        raise CallError(f"{folder} is the folder that you are in: give another one (-o)")
+        raise CallError(f"{folder} is the current directory: name another folder (-o)")
     for one in needs:
         if isinstance(one, str | Path) and Path(one).absolute().is_relative_to(folder.absolute()):
-            raise CallError(f"{one} lies in {folder}, which would be removed: move it, or name another folder (-o)")
+            raise CallError(f"{one} is in {folder}, which would be removed: move it, or name another folder (-o)")
     if (user := holder(folder / LOCK)) is not None:
         raise CallError(f"{folder} is being trained by process {user.process} on {user.host}: stop it first")
     aside = folder.with_name(f".{folder.name}-before-{os.getpid()}")

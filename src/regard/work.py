@@ -1,13 +1,13 @@
-"""Long work tells of its steps, so that whoever asked for it can end it, bound it or let others go first.
+"""Step callback for long computations: lets the caller cancel, limit or reschedule them.
 
-    with limited(between):        # whoever asks: `between(vectors)` is called before every step, and may raise
+    with limited(between):        # the caller: `between(vectors)` is called before every step, and may raise
         run.look(text)
 
     before_step(vectors)          # the work: before each step of decoding and each pass through a model
 
-`vectors` is how many vectors (tokens, regions, frames) the model is about to be given: what work is counted in.
+`vectors` is the number of vectors (tokens, regions, frames) in the next pass of the model: the unit of work.
 
-A `Deadline` says when a whole command has to be done, whatever it still has to do.
+A `Deadline` is the time when a whole command has to be done.
 """
 
 import time
@@ -22,30 +22,29 @@ _between: ContextVar[Between | None] = ContextVar("regard_between_steps", defaul
 
 @dataclass(frozen=True)
 class Deadline:
-    """`seconds` after `began`, which is a moment of `time.monotonic`. The end of the work (scores, the report) has a
-    share of the time of its own."""
+    """The time `seconds` after `began`, a value of `time.monotonic`. A share is reserved for the end."""
 
     seconds: float
     began: float = field(default_factory=time.monotonic)
 
     def left(self) -> float:
-        """Seconds until the end begins; negative if it should have begun."""
+        """Return the seconds until the end phase starts; negative if it should have started."""
         return self.began + self.seconds - time.monotonic() - self.end
 
     @property
     def end(self) -> float:
-        """Seconds for the end."""
+        """Return the seconds for the end phase."""
         return min(90.0, 1.5 + 0.1 * self.seconds)
 
     @property
     def scoring(self) -> float:
-        """Seconds, of those for the end, in which a model answers the test data."""
+        """Return the seconds of the end phase for scoring the test data."""
         return self.end / 3
 
 
 @contextmanager
 def limited(between: Between) -> Iterator[None]:
-    """In this thread (or async task) only."""
+    """Set the callback in this thread (or async task) only."""
     token = _between.set(between)
     try:
         yield

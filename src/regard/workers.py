@@ -1,11 +1,11 @@
-"""Several processes that do the same work on parts of a list, and share the memory of whoever starts them.
+"""Processes that do the same work on parts of a list, and share the parent's memory.
 
     with Workers(run.predict, 2) as workers:
         predictions = workers(lines)          # in their order
 
-Products of small matrices gain little from a second thread; a second process has a core for itself. A worker is a fork:
-it has the model that is loaded already, no copy of its weights, and one thread. Where there is no `fork` (Windows), or
-it is not safe (macOS), there is one worker, which is this process.
+Products of small matrices gain little from a second thread; a second process has its own core. A worker is a fork:
+it uses the loaded model without a copy of its weights, and one thread. Without `fork` (Windows), or where it is not
+safe (macOS), there is one worker: this process.
 """
 
 import gc
@@ -22,22 +22,24 @@ from regard.errors import RegardError
 
 T = TypeVar("T")
 R = TypeVar("R")
-FEWEST = 32  # inputs for each worker: for fewer, starting one does not pay
+FEWEST = 32  # inputs for each worker: with fewer, the start costs more than it saves
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def fitting(inputs: int | None) -> int:
-    """How many workers suit so many inputs (None: nobody knows)."""
+    """Return the number of workers for this many inputs (None: unknown)."""
     return 1 if inputs is None else max(1, min(cores(), inputs // FEWEST))
 
 
 class Workers(Generic[T, R]):
-    """`work` takes a list and gives a list of as many results, each of which depends on its own input alone. `size`
-    says about how much work an input is, beside others."""
+    """Worker processes. `work` maps a list to a list of equal length, where each result depends on its own input alone.
+
+    `size` estimates the relative work for an input.
+    """
 
     def __init__(
         self, work: Callable[[list[T]], Sequence[R]], count: int, size: Callable[[T], int] | None = None
@@ -91,8 +93,11 @@ class Workers(Generic[T, R]):
 
 
 def dealt(sizes: Sequence[int], count: int) -> list[list[int]]:
-    """The numbers of all inputs in `count` shares of about the same size, each in order: the longest are dealt first,
-    forth and back. Dealt in turn, one of two workers has all the work of a file where every second line is long."""
+    """Divide all inputs into `count` shares of similar size, each in order; return their indices.
+
+    The longest are dealt first, back and forth. Dealt in turn, one of two workers would have all the work of a file in
+    which every second line is long.
+    """
     longest = sorted(range(len(sizes)), key=lambda number: -sizes[number])
     shares: list[list[int]] = [[] for _ in range(count)]
     for place, number in enumerate(longest):
@@ -106,13 +111,13 @@ def length(one: Any) -> int:
 
 
 def _serve(work: Callable[[list[Any]], Sequence[Any]], connection: Connection, others: list[Connection]) -> None:
-    """In the worker: results of each list that comes, until nobody sends any more."""
-    for other in others:  # a fork has them all, and while one is open anywhere, nobody sees that the sender is gone
+    """Run in the worker: send the results of each list that arrives, until the connection closes."""
+    for other in others:  # a fork inherits all; the end of the sender is only visible when every copy is closed
         other.close()
-    gc.freeze()  # what the parent has stays: looking for garbage in it would take time, and write to shared memory
+    gc.freeze()  # the parent's objects stay: collecting them would take time and write to shared memory
     import torch
 
-    torch.set_num_threads(1)  # more would wait for threads of OpenMP, which a fork does not have
+    torch.set_num_threads(1)  # more threads would wait for OpenMP threads, which a fork does not have
     while True:
         try:
             inputs = connection.recv()

@@ -1,1 +1,1 @@
-"""The longer commands, one file each. The command line calls them; scripts can too."""
+"""Implementations of the longer commands, one file each, also callable from scripts."""

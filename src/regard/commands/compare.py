@@ -1,8 +1,7 @@
-"""`regard compare RECIPE --vary KEY=A,B`: variants of a recipe, trained alike, side by side.
+"""`regard compare RECIPE --vary KEY=A,B`: train variants of a recipe and compare them.
 
-Each variant has the same data, budget and seed, as far as they do not vary, and a folder of its own, so that a
-comparison that was stopped goes on where it was. A recipe may carry its own list of variants (`ladder` does: the whole
-story of the lectures).
+All variants have the same data, budget and seed, unless these vary. Each has its own folder, so that an interrupted
+comparison resumes. A recipe may contain a list of variants (`ladder` does: the models of the lectures in order).
 """
 
 import itertools
@@ -30,12 +29,12 @@ from regard.settings.recipe import Recipe, Variant
 from regard.train_request import run_begun
 
 COSTS = ("parameters", "steps", "seconds", "memory MB")
-WITH_IT = ("exact_match", "aer")  # what a terminal shows beside the first score
+WITH_IT = ("exact_match", "aer")  # columns of the terminal table besides the first score
 
 
 @dataclass(frozen=True)
 class Row:
-    """One variant, trained."""
+    """The results of one trained variant."""
 
     name: str
     overrides: dict[str, Any]
@@ -46,35 +45,35 @@ class Row:
     seconds: float
     peak_memory: int
     history: list[dict[str, Any]]
-    by_length: list[dict[str, Any]]  # BLEU by the length of the source, where there is one
+    by_length: list[dict[str, Any]]  # BLEU by source length, for translators
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All variants; `page` is the HTML file that shows them."""
+    """The results of all variants; `page` is the HTML file that shows them."""
 
     recipe: str
     rows: list[Row]
     page: Path
-    shared: tuple[str, ...]  # of data, budget and seed, what is the same for all
+    shared: tuple[str, ...]  # which of data, budget and seed are the same for all
 
     def as_dict(self) -> dict[str, Any]:
         rows = [vars(row) for row in self.rows]
         return {"recipe": self.recipe, "page": str(self.page), "shared": list(self.shared), "variants": rows}
 
     def about(self) -> str:
-        """`the same data and seed for all`."""
+        """Return a note such as `the same data and seed for all`."""
         *most, last = self.shared or ("",)
         return f"the same {' and '.join([', '.join(most), last] if most else [last])} for all" if last else ""
 
     def columns(self) -> list[str]:
-        """Scores that tell variants apart: not the number of test sentences, and no baseline that all share."""
+        """Return the names of scores that differ between variants, without the loss."""
         names = dict.fromkeys(name for row in self.rows for name in row.scores)
         told = {name: {_number(row.scores[name]) for row in self.rows if name in row.scores} for name in names}
         return [name for name in names if name != "loss" and (len(told[name]) > 1 or len(self.rows) == 1)]
 
     def table(self) -> Table:
-        """For a terminal, which has no room for more than a few columns; the page has them all."""
+        """Return a table for the terminal, with a few columns; the page has all."""
         names = self.columns()
         shown = [*names[:1], *(name for name in names[1:] if name in WITH_IT)]
         about = self.about()
@@ -97,7 +96,7 @@ def _number(score: float) -> str:
 
 
 def grid(vary: tuple[str, ...]) -> list[Variant]:
-    """`("model.context=initial,attention", "model.width=64,128")` → the four combinations."""
+    """Return all combinations: `("model.context=initial,attention", "model.width=64,128")` → four variants."""
     axes: list[list[tuple[str, str]]] = []
     for text in vary:
         path, _ = config.parse_override(text)
@@ -105,7 +104,7 @@ def grid(vary: tuple[str, ...]) -> list[Variant]:
         if not all(values):
             raise CallError(f"--vary {text!r}: an empty value between the commas")
         if len(set(values)) != len(values):
-            raise CallError(f"--vary {text!r}: a value is given twice")
+            raise CallError(f"--vary {text!r}: duplicate value")
         axes.append([(".".join(path), value) for value in values])
     return [
         Variant(name=" ".join(f"{key.split('.')[-1]}={value}" for key, value in chosen), set=dict(chosen))
@@ -114,12 +113,12 @@ def grid(vary: tuple[str, ...]) -> list[Variant]:
 
 
 def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path) -> Comparison:
-    """Read every variant first, so that a mistake in the last one is found before the first is trained."""
-    with run_begun(output / "recipe"):  # a comparison that is refused leaves nothing
+    """Train and compare all variants. All are validated before the first is trained."""
+    with run_begun(output / "recipe"):  # a rejected comparison leaves no files
         recipe, read = _variants(recipe, overrides, vary, output)
         for _, settings in read:
             require_test_data(settings)
-    seen: list[Any] = []  # data that was looked over
+    seen: list[Any] = []  # data that has been checked
     rows = []
     for variant, settings in read:
         rows.append(_train(variant, settings, output, check=settings.data not in seen))
@@ -132,11 +131,11 @@ def compare(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], outp
 def _variants(
     recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...], output: Path
 ) -> tuple[str, list[tuple[Variant, Recipe]]]:
-    """Return the recipe, which is made first for data, and what it is in each variant."""
+    """Return the recipe (made first, if data was given), and the settings of each variant."""
     try:
         if is_data(recipe):
             if not vary:
-                raise CallError(f"say what to compare on {recipe}: --vary model.width=64,128")
+                raise CallError(f"nothing to compare on {recipe}: give values, such as --vary model.width=64,128")
             recipe = str(begin(recipe, output / "recipe", overrides=overrides, tell=_report))
         return recipe, _read(recipe, overrides, vary)
     except CallError as error:
@@ -150,14 +149,14 @@ def _report(message: str) -> None:
 
 
 def require_test_data(settings: Recipe) -> None:
-    """Before anything is trained: is there something to score it on?"""
+    """Raise before training if there is no test data."""
     job = jobs.make(settings)
     if not job.output.has_test_data:
         raise job.input.no_test_data()
 
 
 def shared_by(recipes: Sequence[Recipe]) -> tuple[str, ...]:
-    """What a comparison may say is the same for all: data, budget, seed."""
+    """Return which of data, budget and seed are the same for all."""
     parts = {
         "data": [one.data for one in recipes],
         "budget": [
@@ -173,14 +172,12 @@ def _read(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...]) -> lis
     base = config.read_tree(recipe, overrides)
     variants = grid(vary) if vary else config.build(base, recipe).variants
     if not variants:
-        raise CallError(
-            f"{recipe} has no variants of its own; say what to vary: --vary model.context=initial,attention"
-        )
+        raise CallError(f"{recipe} has no variants; give values, such as --vary model.context=initial,attention")
     return [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
 
 
 def _train(variant: Variant, settings: Recipe, output: Path, *, check: bool) -> Row:
-    """Train in a process of its own: memory is then this variant's, and nothing of one run reaches the next."""
+    """Train in a separate process, so that memory is measured per variant and runs stay independent."""
     folder = output / re.sub(r"[^\w.=+-]+", "_", variant.name)
     folder.mkdir(parents=True, exist_ok=True)
     recipe = folder / "recipe.yaml"
@@ -189,7 +186,7 @@ def _train(variant: Variant, settings: Recipe, output: Path, *, check: bool) -> 
     process = subprocess.Popen([sys.executable, "-m", "regard", *words], stdout=subprocess.DEVNULL)
     try:
         _, status, usage = os.wait4(process.pid, 0)
-    except KeyboardInterrupt:  # the child has it too, and saves
+    except KeyboardInterrupt:  # the child process receives it too, and saves
         process.wait()
         raise
     if code := os.waitstatus_to_exitcode(status):
@@ -225,7 +222,7 @@ def _sentence(words: str) -> str:
 
 
 def _by_length(rows: list[Row]) -> list[Line]:
-    """The plot that made attention's case: Bahdanau et al. 2014, figure 2 (arXiv:1409.0473)."""
+    """Plot BLEU by source length, as in Bahdanau et al. 2014, figure 2 (arXiv:1409.0473)."""
     return [
         Line(
             row.name,

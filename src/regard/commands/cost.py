@@ -1,4 +1,4 @@
-"""`regard cost RECIPE`: what a recipe or a published model costs, before it is built."""
+"""`regard cost RECIPE`: estimate the cost of a recipe or a published model without building it."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,10 +22,10 @@ def cost(
     dtype: str | None = None,
     utilization: float | None = None,
 ) -> Cost:
-    """A published name, a packaged recipe or a YAML file. Nothing is allocated: the model lives on the meta device."""
+    """Estimate for a published name, a packaged recipe or a YAML file. The model is on the meta device: no memory."""
     if recipe not in PUBLISHED and recipe not in config.packaged() and not Path(recipe).exists():
         raise CallError(
-            f"{recipe!r} is no recipe, file or published model{nearest(recipe, [*PUBLISHED, *config.packaged()])}"
+            f"{recipe!r} is not a recipe, file or published model{nearest(recipe, [*PUBLISHED, *config.packaged()])}"
         )
     if recipe in PUBLISHED and overrides:
         raise CallError(f"{recipe} is a published model, which has no settings to override: {' '.join(overrides)}")
@@ -39,8 +39,8 @@ def cost(
     planned = jobs.make(settings).output.planned()
     if planned is None:
         raise CallError(
-            f"{recipe}: cost counts translators, classifiers of text, language models and published ones; "
-            f"`regard check {recipe}` says how large the model of the job {settings.job!r} is"
+            f"{recipe}: cost supports translators, text classifiers, language models and published models; "
+            f"`regard check {recipe}` estimates the model of the job {settings.job!r}"
         )
     length = length or planned.length
     return model_cost(

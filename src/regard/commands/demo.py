@@ -12,10 +12,10 @@ from regard.look import matrix
 from regard.next_commands import as_typed
 
 RECIPE = "translate-recurrent"
-VALIDATE_EVERY = 100  # steps: a first translation is on the screen soon, and one sees how it gets better
+VALIDATE_EVERY = 100  # steps: often enough to see the translations improve
 
-#: What the lectures look at, none of it in the training data: two words that become one, a clitic that jumps to the
-#: front, one English word with two translations, an adjective that changes place.
+#: Phenomena of the lectures, not in the training data: two words that become one, a clitic that moves to the front,
+#: one English word with two translations, an adjective that changes place.
 SENTENCES = (
     "We are eating bread.",
     "I am writing a letter to her.",
@@ -25,17 +25,17 @@ SENTENCES = (
 
 
 def demo(output: Path, *, fresh: bool = False) -> None:
-    """About three minutes on two cores. A demo that was stopped goes on; a finished one is only shown."""
+    """Run the demo, in about three minutes on two cores. Resume an interrupted demo; only show a finished one."""
     console = Console()
     console.rule("[bold]1 of 3: training")
     console.print(
         f"The recipe {RECIPE} learns to translate English into Spanish from the sentences that come with regard: no "
-        "network, no GPU. It shows what it makes of one sentence as it learns. Ctrl-C stops; the same command goes on."
+        "network, no GPU. It prints one translation at each validation. Ctrl-C stops; the same command resumes."
     )
     run = api.train(RECIPE, output=output, overwrite=fresh, training={"validate_every": VALIDATE_EVERY})
-    console.rule("[bold]2 of 3: test scores, on 1,000 sentences that it has never seen")
+    console.rule("[bold]2 of 3: test scores, on 1,000 sentences that are not in the training data")
     console.print(run.evaluate(alignments=True).table())
-    console.rule("[bold]3 of 3: where it looks; rows are words that it wrote, columns words that it read")
+    console.rule("[bold]3 of 3: where it looks; rows are output words, columns are input words")
     for prediction in run.predict(SENTENCES, attention=True):
         console.print(f"\n[bold]{prediction.input}[/] → [bold]{prediction.text}")
         if prediction.alignment is not None:
@@ -46,7 +46,7 @@ def demo(output: Path, *, fresh: bool = False) -> None:
     page = output / "page"
     size = export(run, to="html", out=page, check=browser() is not None).bytes
     console.print(
-        f"{page / 'index.html'} ({size / 1e6:.1f} MB) has the model and a page to ask it and see where it looks: "
+        f"{page / 'index.html'} ({size / 1e6:.1f} MB) has the model and a page to try it and see where it looks: "
         "it opens in any browser, also on another machine, and sends nothing anywhere."
     )
     console.print(f"The report is {output / 'report.html'}: open it in a browser; it needs no network. Next:", end="")

@@ -1,4 +1,4 @@
-"""`regard doctor`: what this machine has, what is missing for which job, and where space has gone."""
+"""`regard doctor`: report this machine's hardware, missing packages by job, and the size of caches."""
 
 import os
 import platform
@@ -17,15 +17,15 @@ from regard.files.user_cache import user_cache
 from regard.native.compiled import NotCompiledError, compiled
 
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?[^;]*(?:;.*extra == ['\"]([\w-]+)['\"])?")
-DEVELOPMENT = {"dev"}  # extras that no user needs
+DEVELOPMENT = {"dev"}  # extras for developers only
 
 
 @dataclass(frozen=True)
 class Extra:
-    """Optional packages under one name, and who needs them."""
+    """A group of optional packages, with the recipes and jobs that need it."""
 
     name: str
-    packages: dict[str, str | None]  # with the version that is installed
+    packages: dict[str, str | None]  # installed version, None if missing
     jobs: list[str]
     recipes: list[str]
 
@@ -36,7 +36,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class Health:
-    """All that the command prints."""
+    """The report of the command."""
 
     regard: str
     python: str
@@ -44,7 +44,7 @@ class Health:
     processor: dict[str, Any]
     memory: int  # bytes
     devices: list[str]
-    kernels: str | None  # why there are none; None: they are there
+    kernels: str | None  # why they are missing; None if available
     packages: dict[str, str | None]
     extras: list[Extra]
     caches: dict[str, int]  # bytes by folder
@@ -59,10 +59,10 @@ class Health:
         used = f", torch uses {cpu['threads']} threads and {cpu['vector_units']}" if self.torch else ""
         yield f"processor: {cpu['cores']} cores{used}"
         yield f"memory: {_bytes(self.memory)}; devices: {', '.join(self.devices)}"
-        missing = f"not there, so everything goes by torch alone, more slowly: {self.kernels}"
-        yield f"compiled kernels: {'there' if self.kernels is None else missing}"
+        missing = f"missing, so torch alone is used, more slowly: {self.kernels}"
+        yield f"compiled kernels: {'available' if self.kernels is None else missing}"
         absent = [name for name, found in self.packages.items() if found is None]
-        yield f"needed packages: {'all there' if not absent else 'missing: ' + ', '.join(absent)}"
+        yield f"needed packages: {'all installed' if not absent else 'missing: ' + ', '.join(absent)}"
         yield "extras:"
         for extra in self.extras:
             use = f" for {', '.join(extra.jobs)} ({', '.join(extra.recipes)})" if extra.recipes else ""
@@ -75,11 +75,11 @@ class Health:
 
 
 def examine(runs: Path = Path("runs")) -> Health:
-    """Caches are looked for in the runs of this folder, in the user's own and in that of the Hugging Face hub."""
+    """Examine the machine. Caches are searched in the runs of this folder, the user's and the Hugging Face hub's."""
     needed, extras = _requirements()
     processor: dict[str, Any] = {"name": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     devices, torch_version = ["cpu"], None
-    with suppress(ModuleNotFoundError):  # a light installation has none
+    with suppress(ModuleNotFoundError):  # not in a light installation
         import torch
 
         torch_version = str(torch.__version__)
@@ -87,7 +87,7 @@ def examine(runs: Path = Path("runs")) -> Health:
         processor["vector_units"] = torch.backends.cpu.get_cpu_capability()
         devices += [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    caches = _caches(runs)  # before the kernels are compiled, which then are one
+    caches = _caches(runs)  # before the kernels are compiled, which adds a cache
     return Health(
         __version__, platform.python_version(), torch_version, processor, memory, devices, _kernels(),
         {name: _version(name) for name in needed}, extras, caches,
@@ -103,7 +103,7 @@ def _kernels() -> str | None:
 
 
 def _requirements() -> tuple[list[str], list[Extra]]:
-    """From the package's own metadata; which recipes and jobs need an extra is said by the recipes."""
+    """Read the requirements from the package's metadata, and the users of each extra from the recipes."""
     needed: list[str] = []
     optional: dict[str, list[str]] = {}
     for text in requires("regard") or []:
@@ -130,7 +130,7 @@ def _version(package: str) -> str | None:
 
 def _caches(runs: Path) -> dict[str, int]:
     folders = sorted(runs.glob("*/cache"))
-    with suppress(CallError, RuntimeError):  # a user without a home folder has no caches there
+    with suppress(CallError, RuntimeError):  # a user may have no home folder
         folders.append(user_cache())
         folders.append(Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser())
     found = {str(folder): _size(folder) for folder in folders if folder.is_dir()}

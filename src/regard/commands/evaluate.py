@@ -1,4 +1,4 @@
-"""`regard evaluate RUN -o PAGE.html`: the scores, their tables and pictures on one page that needs no network."""
+"""`regard evaluate RUN -o PAGE.html`: write scores, tables and pictures to one page that needs no network."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from regard.report.page import Section, page, table, tiles, words
 
 
 def require_page(file: Path) -> None:
-    """Before anything is computed: can the page be written?"""
+    """Raise before the computation if the page cannot be written."""
     if file.suffix.lower() not in (".html", ".htm"):
         raise CallError(f"{file}: scores are written as a page, FILE.html (--json prints them as JSON)")
     if not file.absolute().parent.is_dir():
@@ -17,7 +17,7 @@ def require_page(file: Path) -> None:
 
 
 def write_page(scores: Scores, title: str, file: Path) -> None:
-    """Whole or not at all."""
+    """Write the page; the file is complete or not written at all."""
     figures = [(words(name), readable(value)) for name, value in scores.values.items()]
     notes = "; ".join(f"{name}: {text}" for name, text in scores.notes.items())
     sections = [Section("Test scores", tiles(figures), notes)]

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code and, if it could not do its work, one sentence."""
+"""The end of a command: its exit code and, if it failed, one sentence."""
 
 import errno
 import os
@@ -12,14 +12,14 @@ import click
 
 from regard.errors import CallError, RegardError, missing_package
 
-TOO_MUCH = "there is not enough memory; try a smaller model, training.max_tokens or decoding.batch_tokens"
+TOO_MUCH = "not enough memory; try a smaller model, training.max_tokens or decoding.batch_tokens"
 
 
 def ended(command: Callable[[], Any], asked: Mapping[str, bool]) -> int:
-    """Run a command, and turn every way of ending into its exit code."""
+    """Run a command and return its exit code, however it ends."""
     try:
         code = command()
-    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+    except BrokenPipeError:  # the reader of the output has closed it, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except click.ClickException as error:
@@ -27,7 +27,7 @@ def ended(command: Callable[[], Any], asked: Mapping[str, bool]) -> int:
         return error.exit_code
     except (Exception, KeyboardInterrupt) as error:
         said, code = explained(error)
-        if said is None:  # a mistake of ours: whoever reports it needs all of it
+        if said is None:  # a bug in regard: print the whole traceback for the report
             raise
         if asked.get("debug"):
             traceback.print_exc()
@@ -36,7 +36,7 @@ def ended(command: Callable[[], Any], asked: Mapping[str, bool]) -> int:
 
 
 def _sentence(error: click.ClickException) -> str:
-    """Of click's own errors, in the form of ours, with the command that lists what there is."""
+    """Format an error of click like regard's errors, with the command that lists the choices."""
     message = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
     help = (
@@ -46,7 +46,7 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def explained(error: BaseException) -> tuple[str | None, int]:
-    """A sentence for the user, if there is one, and the exit code."""
+    """Return a sentence for the user, if there is one, and the exit code."""
     match error:
         case KeyboardInterrupt() | click.Abort():
             return "stopped", 130
@@ -55,7 +55,7 @@ def explained(error: BaseException) -> tuple[str | None, int]:
         case RegardError():
             return str(error), 1
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return f"the disk is full{_of(error)}; make room, and give the same command again", 1
+            return f"the disk is full{_of(error)}; free some space, and run the same command again", 1
         case OSError(strerror=str(reason)):
             return f"{reason}{_of(error)}", 1
         case MemoryError():

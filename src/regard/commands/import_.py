@@ -1,4 +1,4 @@
-"""`regard import SOURCE -o RUN`: a pretrained model of somebody else becomes a run of ours."""
+"""`regard import SOURCE -o RUN`: convert a pretrained model into a run."""
 
 import shutil
 from dataclasses import asdict, dataclass
@@ -32,7 +32,7 @@ def import_model(source: str, output: Path, *, convert_pickle: bool = False) -> 
     found = read(find(source, pickles=convert_pickle), convert_pickle=convert_pickle)
     write_run(found, output, source=source)
     try:
-        run = api.load(output)  # the weights fit the model that the recipe builds, all of them
+        run = api.load(output)  # check that all weights fit the model that the recipe builds
     except BaseException:
         shutil.rmtree(output)
         raise

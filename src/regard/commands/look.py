@@ -1,4 +1,4 @@
-"""`regard look RUN [INPUT]`: where a model looks, in the terminal or as a file."""
+"""`regard look RUN [INPUT]`: show attention in the terminal or write it to a file."""
 
 import json
 import sys
@@ -22,15 +22,15 @@ from regard.look.value_table import ValueTable
 from regard.look.views import Shown, View, suitable_view
 from regard.metrics.alignment import PHARAOH, Gold
 
-POSITIONS = "positions"  # in the place of a run: the classic picture of sinusoids
+POSITIONS = "positions"  # instead of a run: show sinusoidal positions
 
 
-ASKED = {"kind", "target", "prefix", "without", "about"}  # what all questions about one input know
+ASKED = {"kind", "target", "prefix", "without", "about"}  # options that all views of one input support
 EXPLAINED = ASKED | {"explain", "against_input", "exchange", "by", "instead", "row"}
 
 
 class Wish(NamedTuple):
-    """What the user asked to see, as given on the command line."""
+    """Options of `regard look`, as given on the command line."""
 
     view: str | None = None
     kind: str | None = None
@@ -60,11 +60,11 @@ class Wish(NamedTuple):
 
 
 def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
-    """Draw in the terminal, or into a file whose name says what kind it is; `--json` prints the record."""
+    """Draw in the terminal or to a file (the suffix sets its type); `--json` prints the record."""
     if output is not None:
         require_suffix(output)
     if str(run).startswith("hf:") and (wish.profile or wish.explain is not None):
-        raise CallError("--profile and --explain look into models of regard; `regard import` makes one of many folders")
+        raise CallError("--profile and --explain need a run of regard; `regard import` converts models of many kinds")
     if wish.profile:
         return profile(run, inputs, output, as_json)
     if wish.weight is not None:
@@ -72,14 +72,14 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
     if wish.explain is not None:
         return explain(run, inputs, output, wish, as_json)
     if wish.against_input is not None or wish.exchange is not None:
-        raise CallError("--against-input and --exchange belong to --explain patching")
+        raise CallError("--against-input and --exchange need --explain patching")
     if run.suffix == ".npz" and (inputs or wish.method != "raw"):
-        raise CallError(f"{run} is a record that was taken before: it has its input and method already")
+        raise CallError(f"{run} is a saved record, with its own input and method: give no input or --method")
     record = taken(run, inputs, wish)
     against = None
     if wish.against is not None:
         if wish.about == "-":
-            raise CallError("standard input can be read once, and --against asks two runs: give --about a file")
+            raise CallError("standard input can be read only once, but --against reads it twice: use --about FILE")
         again = wish._replace(target=record.output or None, n_best=None, prefix="", without=(), sample=False)
         against = taken(wish.against, inputs or (record.input,), again)
     record, against = (one and read(one, wish) for one in (record, against))
@@ -106,7 +106,7 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
 
 
 def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
-    """Why the model says what it says: a table of layers, heads or positions."""
+    """Explain an output as a table of layers, heads or positions."""
     from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
@@ -117,7 +117,7 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
     refuse_no_texts(loaded, texts)
     subject = subject_of(loaded, wish.about)
     if wish.against_input is not None and wish.exchange is not None:
-        raise CallError("give --against-input or --exchange, not both")
+        raise CallError("give either --against-input or --exchange")
     second = wish.against_input if wish.exchange is None else exchanged(texts[0], wish.exchange)
     seconds = [] if second is None else inputs_of(loaded, [second], subject)
     table = loaded.explain(
@@ -131,18 +131,18 @@ def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish,
 
 
 def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
-    """When each head took its role."""
+    """Show when each head took its role."""
     from regard import api
 
     if inputs:
-        raise CallError("--profile --training takes no input: it is over all that training.looks kept")
+        raise CallError("--profile --training takes no input: it uses all inputs that training.looks recorded")
     if output is not None:
         require_suffix(output)
     _put(api.load(run).role_history(), output, as_json)
 
 
 def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
-    """How one weight came about, step by step; as a file, what its score is made of."""
+    """Explain one weight, step by step; in a file, the parts of its score."""
     from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
@@ -174,15 +174,15 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
 def _refuse_others(wish: Wish, known: set[str], asked: str) -> None:
     for name, usual in Wish._field_defaults.items():
         if name not in known and getattr(wish, name) != usual:
-            raise CallError(f"{asked} knows no --{name.replace('_', '-')}: leave it out")
+            raise CallError(f"{asked} does not support --{name.replace('_', '-')}: remove it")
 
 
 def profile(run: Path, inputs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
-    """What each head looks for, over some validation inputs, and what is lost without it."""
+    """Show what each head attends to on some validation inputs, and the cost of masking it."""
     from regard import api
 
     if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
-        raise CallError("--profile takes the number of validation inputs, 16 if there is none")
+        raise CallError("--profile takes the number of validation inputs, default 16")
     _put(api.load(run).head_profile(*map(int, inputs)), output, as_json)
 
 
@@ -197,7 +197,7 @@ def _put(table: ValueTable, output: Path | None, as_json: bool) -> None:
 
 
 def _texts(inputs: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Settings of decoding among the arguments, and the one input."""
+    """Split the arguments into decoding settings and the one input."""
     overrides, texts = settings_and_words(inputs)
     texts = texts or _standard_input()
     if len(texts) != 1:
@@ -206,7 +206,7 @@ def _texts(inputs: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
 
 def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
-    """From a saved record, or from a model that is asked now."""
+    """Return a saved record, or the record of a model on this input."""
     if run.suffix == ".npz":
         return pictures.load(run)
     if wish.method not in METHODS:
@@ -220,7 +220,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
     decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
     if wish.view == "beams" and not wish.n_best:
         decoding["n_best"] = 3
-    of_source = wish.kind in (None, "cross")  # what the model's own evidence is about
+    of_source = wish.kind in (None, "cross")  # the model's evidence refers to cross-attention
     loaded = loading.load(run)
     refuse_no_texts(loaded, texts)
     return loaded.look(
@@ -234,7 +234,7 @@ def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
 
 
 def of_folder(folder: Path, text: str, overrides: list[str], wish: Wish) -> AttentionRecord:
-    """From a model of transformers, as it lies in a folder."""
+    """Return the record of a Transformers model in a folder."""
     from regard.look.foreign import look_at_folder
 
     asked = {"method": wish.method, "gold": wish.gold, "n_best": wish.n_best, "prefix": wish.prefix}
@@ -242,9 +242,9 @@ def of_folder(folder: Path, text: str, overrides: list[str], wish: Wish) -> Atte
     asked["sample"] = wish.sample
     for name, value in asked.items():
         if value != Wish._field_defaults[name]:
-            raise CallError(f"--{name.replace('_', '-')}: a model of transformers is watched as it is; leave it out")
+            raise CallError(f"--{name.replace('_', '-')}: not supported for a Transformers model; remove it")
     if overrides:
-        raise CallError(f"{overrides[0]}: a model of transformers has no such setting; leave it out")
+        raise CallError(f"{overrides[0]}: a Transformers model has no such setting; remove it")
     return look_at_folder(folder, text, wish.target)
 
 
@@ -262,24 +262,26 @@ def head_of(text: str) -> Head:
 
 
 def gold_of(text: str) -> Gold:
-    """Links as in a line of Pharaoh format: source word - target word, from 0; with ? for - a possible one."""
+    """Parse links in Pharaoh format: source word - target word, from 0; with ? instead of - if possible, not sure."""
     found = [(link, PHARAOH.fullmatch(link)) for link in text.split()]
     wrong = [link for link, match in found if match is None]
     if wrong:
-        raise CallError(f"--gold: {wrong[0]!r} is no link; write 0-0 1-2 (sure) and 1?3 (possible)")
+        raise CallError(f"--gold: {wrong[0]!r} is not a link; write 0-0 1-2 (sure) and 1?3 (possible)")
     links = [(match[2] == "-", (int(match[1]), int(match[3]))) for _, match in found if match is not None]
     return Gold(frozenset(link for sure, link in links if sure), frozenset(link for sure, link in links if not sure))
 
 
 def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
-    """Attention on a validation input, by its number, as training went on."""
+    """Show the attention on a validation input, by its number, during training."""
     from regard.look.history import History, load_history
     from regard.look.render_history import show_history, write_history
 
     if wish.profile:
         return profile_of_training(run, inputs, output, as_json)
     if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
-        raise CallError("--training takes the number of a validation input, from 0 (those that training.looks kept)")
+        raise CallError(
+            "--training takes the number of a validation input, from 0 (those that training.looks recorded)"
+        )
     found = load_history(run, int(inputs[0]) if inputs else 0)
     history = History(found.steps, tuple(read(record, wish) for record in found.records))
     kind, head = cast(Kind | None, wish.kind), head_of(wish.head)
@@ -295,7 +297,7 @@ def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wi
 
 
 def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
-    """The table of positions of a run's encoder, or the classic one: 50 positions, 128 dimensions."""
+    """Show the position table of a run's encoder, or the sinusoidal one: 50 positions, 128 dimensions."""
     from regard.look.positions import draw_positions, similarity_by_distance, write_positions
 
     table, title = _classic() if str(run) == POSITIONS else _of_run(run)
@@ -329,7 +331,7 @@ def _of_run(run: Path) -> tuple[np.ndarray, str]:
             return table[:50], f"{run.name}: {type(part).__name__.lower()} positions ({name})"
     raise CallError(
         f"{run}: this model adds no positions to its tokens (recurrent models need none; rotary and relative positions "
-        "live inside attention). `regard look positions` shows sinusoids"
+        "act inside attention). `regard look positions` shows sinusoidal positions"
     )
 
 

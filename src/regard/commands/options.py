@@ -1,4 +1,4 @@
-"""What the commands of the command line share: their options, and how they print."""
+"""Options and output functions that commands share."""
 
 import difflib
 import json
@@ -12,12 +12,12 @@ import click
 from regard.errors import meant
 from regard.synonyms import synonyms
 
-PLAIN = "regard.plain"  # in the context of a command: how many of its words stand behind `--`
+PLAIN = "regard.plain"  # key in a command's context: the number of words after `--`
 DEVICE = "training.device"
 
 
 class Words(click.Command):
-    """A command whose mistaken options lead to what was meant, and which knows what stands behind `--`."""
+    """A command that suggests corrections for unknown options, and records the words after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[PLAIN] = len(args) - args.index("--") - 1 if "--" in args else 0
@@ -28,22 +28,22 @@ class Words(click.Command):
 
 
 def plain_words(words: Sequence[str]) -> int:
-    """How many of a command's last words stand behind `--`: texts, whatever they look like."""
+    """Return how many of a command's last words come after `--`: texts, even if they look like options."""
     ctx = click.get_current_context(silent=True)
     return 0 if ctx is None else min(len(words), ctx.meta.get(PLAIN, 0))
 
 
 def settings_and_words(inputs: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Settings of decoding among the words of a command, and the inputs. What stands behind `--` is an input."""
+    """Split the words of a command into decoding settings and inputs. Words after `--` are inputs."""
     before = len(inputs) - plain_words(inputs)
     settings = [at for at, word in enumerate(inputs[:before]) if word.startswith("decoding.") and "=" in word]
     return tuple(inputs[at] for at in settings), [word for at, word in enumerate(inputs) if at not in settings]
 
 
 def _unknown_option(command: click.Command, ctx: click.Context, option: str, args: list[str]) -> str:
-    """What to write in its place: an option or a setting that means the same, or one that is spelled nearly so."""
+    """Suggest an option or setting with the same meaning, or a similar spelling."""
     at = next((at for at, word in enumerate(args) if word.partition("=")[0] == option or word == option), None)
-    if at is None:  # -epochs is read letter by letter
+    if at is None:  # -epochs is parsed letter by letter
         at = next((at for at, word in enumerate(args) if word.startswith(option) and len(word) > 2), 0)
     word, _, value = args[at].partition("=")
     following = args[at + 1] if at + 1 < len(args) else ""
@@ -68,7 +68,7 @@ def _unknown_option(command: click.Command, ctx: click.Context, option: str, arg
 
 
 class Verbs(click.Group):
-    """A group that suggests the command that was meant, and keeps the order of definition."""
+    """A group that suggests similar commands, and lists commands in the order of definition."""
 
     command_class = Words
 
@@ -94,9 +94,9 @@ class Verbs(click.Group):
 
 
 class OutputFile(click.Path):
-    """A file to be written when the work is done; that its folder is not there is said before.
+    """An output file. Fails before the work starts if its folder does not exist.
 
-    `or_folder`: several pictures go into a folder.
+    `or_folder`: also accept a folder, for several pictures.
     """
 
     def __init__(self, *, or_folder: bool = False) -> None:
@@ -110,17 +110,17 @@ class OutputFile(click.Path):
 
 
 def emit(document: Any) -> None:
-    """The one JSON document of `--json`."""
+    """Print the one JSON document of `--json`."""
     click.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def say(text: str) -> None:
-    """A message to the user: standard error, so that standard output stays clean."""
+    """Print a message to standard error, to keep standard output clean."""
     click.echo(text, err=True)
 
 
 def show_table(table: Any) -> None:
-    """Print something that rich can draw."""
+    """Print a table or another object that rich can draw."""
     from rich.console import Console
 
     Console().print(table)
@@ -133,7 +133,7 @@ def _recipe_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def _without_second_file(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
-    """Data may be two files, `a.en a.fr`: both are the recipe's word then, and the others are settings."""
+    """Join data of two files, `a.en a.fr`, into the recipe argument; the other words are settings."""
     recipe = context.params.get("recipe")
     if not isinstance(recipe, str) or not any("=" not in word and Path(word).is_file() for word in words):
         return words
@@ -147,25 +147,25 @@ recipe_argument = click.argument("recipe", shell_complete=_recipe_names)
 overrides_argument = click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...", callback=_without_second_file)
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 output_folder = click.Path(file_okay=False, path_type=Path)
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 
 quantize_option = click.option(
     "--quantize",
     type=click.Choice(["int8", "bf16"]),
-    help="Keep weights in fewer bits: faster, a little less exact.",
+    help="Quantize weights: faster, slightly less exact.",
 )
 
 
 def limit_options(command: Any) -> Any:
-    """When training ends, for all commands that train."""
+    """Add the options that limit training."""
     steps = click.option(
-        "--max-steps", type=click.IntRange(min=1), help="Train for so many steps (training.max_steps)."
+        "--max-steps", type=click.IntRange(min=1), help="Maximum number of training steps (training.max_steps)."
     )
-    time = click.option("--time-limit", help="Train for so long, such as 2m or 1h30m (training.time_limit).")
+    time = click.option("--time-limit", help="Maximum training time, such as 2m or 1h30m (training.time_limit).")
     return steps(time(command))
 
 
-fresh_option = click.option("--fresh", is_flag=True, help="Start again: replace a run that is in the folder.")
+fresh_option = click.option("--fresh", is_flag=True, help="Start again: replace an existing run in the folder.")
 
 
 def with_limits(overrides: tuple[str, ...], max_steps: int | None, time_limit: str | None) -> tuple[str, ...]:
@@ -174,38 +174,38 @@ def with_limits(overrides: tuple[str, ...], max_steps: int | None, time_limit: s
 
 
 def data_options(command: Any) -> Any:
-    """What `regard train DATA` takes."""
+    """Add the options of `regard train DATA`."""
     for option in (
         click.option("--dry-run", is_flag=True, help="DATA: write the recipe, and stop before training."),
-        click.option("--yes", is_flag=True, help="DATA: where two readings are possible, take the best guess."),
-        click.option("--job", help="DATA: what it is for; refused if the data is for another job."),
+        click.option("--yes", is_flag=True, help="DATA: where two interpretations are possible, use the likelier one."),
+        click.option("--job", help="DATA: the job to train; an error if the data does not fit it."),
     ):
         command = option(command)
     return command
 
 
 def explain_options(command: Any) -> Any:
-    """What `regard look` takes to ask for causes inside a model."""
+    """Add the options of `regard look` that explain a model."""
     for option in (
-        click.option("--profile", is_flag=True, help="What each head looks for, over N validation inputs (INPUT: 16)."),
+        click.option("--profile", is_flag=True, help="What each head attends to, over INPUT validation inputs (16)."),
         click.option(
             "--instead",
             metavar="WORD",
-            help="Why not this word? For what asks about the output.",
+            help="Contrast the output with this word, for explanations of the output.",
         ),
         click.option(
             "--by",
-            help="What is patched: heads, positions, states or paths; what of scores is taken apart, keys or queries; "
-            "by what method inputs count, integrated-gradients, attnlrp or input-gradient; tokens: with --weight.",
+            help="patching: heads, positions, states or paths; scores: keys or queries; "
+            "inputs: integrated-gradients, attnlrp or input-gradient; with --weight: tokens.",
         ),
-        click.option("--exchange", metavar="OLD=NEW", help="... or the same one, with a word exchanged: red=blue."),
+        click.option("--exchange", metavar="OLD=NEW", help="Patch with one word exchanged: red=blue."),
         click.option("--against-input", metavar="INPUT", help="The second input of --explain patching."),
         click.option(
             "--weight",
             metavar="LAYER,HEAD,ROW,COLUMN",
-            help="How one weight came about (of --kind), from 0; ROW,COLUMN takes the head with the most weight.",
+            help="Explain one weight (of --kind), from 0; ROW,COLUMN uses the head with the largest weight.",
         ),
-        click.option("--explain", help="Why it says so: lens, logits, scores, patching or inputs; see docs/look.md."),
+        click.option("--explain", help="lens, logits, scores, patching or inputs; see docs/look.md."),
     ):
         command = option(command)
     return command

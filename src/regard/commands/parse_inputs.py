@@ -1,4 +1,4 @@
-"""What the words of a command stand for: inputs and outputs of the job; with `--about`, questions about a file."""
+"""Parse the words of a command into inputs and outputs of the job; with `--about`, into questions about a file."""
 
 import re
 import sys
@@ -21,19 +21,19 @@ WORD_A_LINE = (".conll", ".conllu", ".iob", ".bio")
 
 
 def subject_of(run: "AnyRun", about: str | None) -> Any:
-    """What `--about` names, read once; None where nothing is asked about."""
+    """Load the file that `--about` names, once; None without `--about`."""
     return None if about is None else run.job.input.subject(about)
 
 
 def inputs_of(run: "AnyRun", words: list[str], subject: Any = None) -> list[Any]:
-    """`subject`: what the words are questions about, if they are."""
+    """Parse inputs. `subject`: the file that they are questions about, if any."""
     return run.job.input.parse(words) if subject is None else run.job.input.about(words, subject)
 
 
 def refuse_no_texts(run: "AnyRun", words: list[str]) -> None:
-    """A setting whose section was forgotten, the name of a file, or nothing at all would be read as a text.
+    """Raise for words that are probably not texts: a setting without its section, a file name, or no text at all.
 
-    Words behind `--` are texts as they are.
+    Words after `--` are always texts.
     """
     if not run.job.output.takes_prompt and not all(word.strip() for word in words):
         raise CallError("the input is empty: give a text or a file to predict for")
@@ -45,7 +45,7 @@ def refuse_no_texts(run: "AnyRun", words: list[str]) -> None:
 
 
 def _setting(run: "AnyRun", word: str) -> str | None:
-    """What to write for `beam=4` or `beem=4`; None if a word is not near a setting."""
+    """Suggest a setting for `beam=4` or `beem=4`; None if no setting is similar."""
     key, equals, value = word.partition("=")
     *sections, name = key.split(".")
     if not equals or not re.fullmatch(r"[A-Za-z_][\w.]*", key) or re.search(r"\s", word) or _exists(word):
@@ -58,9 +58,9 @@ def _setting(run: "AnyRun", word: str) -> str | None:
         if one is not None and one.partition("=")[0] in known:
             return f"write decoding.{one if '=' in one else f'{one}={value}'}"
     if sections and sections[0] in type(run.recipe).model_fields:
-        return f"a trained run keeps its {sections[0]}, and takes decoding.* only"
+        return f"a trained run has a fixed {sections[0]}; only decoding.* can change"
     if any(meaning.startswith(("training.", "model.")) for meaning in meanings):
-        return f"it belongs to training ({meanings[0].partition('=')[0]}), and a trained run takes decoding.* only"
+        return f"it belongs to training ({meanings[0].partition('=')[0]}); a trained run accepts only decoding.*"
     return None
 
 
@@ -86,15 +86,15 @@ _FILE = re.compile(r"[\w./~\\:-]+\.(txt|csv|tsv|jsonl?|parquet|xlsx?|png|jpe?g|w
 
 
 def outputs_of(run: "AnyRun", words: list[str]) -> list[Any]:
-    """Outputs that are given, and not the model's own: texts, or what a job makes of the names of files."""
+    """Parse given outputs: texts, or the contents of named files."""
     return run.job.output.given(words)
 
 
 def read_words(file: Path | None) -> Iterator[str]:
-    """Lines of a file, or of standard input, one at a time."""
+    """Yield the lines of a file, or of standard input."""
     if file is None:
         if sys.stdin.isatty():
-            print("reading inputs, one a line; end with Ctrl-D", file=sys.stderr)
+            print("reading inputs, one per line; end with Ctrl-D", file=sys.stderr)
         yield from (line.rstrip("\r\n") for line in sys.stdin)
         return
     try:
@@ -108,28 +108,28 @@ def read_words(file: Path | None) -> Iterator[str]:
 
 
 def count_words(words: Iterator[Any]) -> int:
-    """How many there are. All of a file is read, so that a bad line is found before the work begins."""
+    """Count the inputs. The whole file is read, so that a bad line is found before the work begins."""
     return sum(1 for _ in words)
 
 
 def read_inputs(run: "AnyRun", file: Path | None, column: str | None = None, *, about: bool = False) -> Iterator[Any]:
-    """Inputs as `inputs_of` takes them: the rows of a table by the columns of training, else lines, one at a time.
+    """Yield inputs for `inputs_of`: rows of a table by the columns of training, else lines, one at a time.
 
-    `column`: the one to read. `about`: what the inputs are questions about is given elsewhere.
+    `column`: the column to read. `about`: the subject of questions is given separately.
     """
     if file is not None and run.job.input.kinds == ("table",):
         return iter([str(file)])
     if file is not None and ending(file) in WORD_A_LINE:
-        raise CallError(f"{file} has a word a line: regard evaluate RUN data.test={file} scores it")
+        raise CallError(f"{file} has one word per line: regard evaluate RUN data.test={file} scores it")
     if file is None or ending(file) not in PairSource.endings:
         if column is not None:
-            raise CallError(f"--column {column}: {file or 'standard input'} is no table, and is read by lines")
+            raise CallError(f"--column {column}: {file or 'standard input'} is not a table; remove --column")
         return read_words(file)
     return _rows(run, file, column, about)
 
 
 def _media_file(name: str, table: Path, files: str | None) -> Path:
-    """Where a file lies that a table names: here, where those of training lie, or beside the table."""
+    """Return the path of a file named in a table: here, in the folder of training files, or next to the table."""
     from regard.inputs.media_source import files_root
 
     places = [Path(name), files_root(files, table) / name, table.parent / name]
@@ -137,18 +137,18 @@ def _media_file(name: str, table: Path, files: str | None) -> Path:
 
 
 def _rows(run: "AnyRun", file: Path, column: str | None, about: bool) -> Iterator[Any]:
-    """One input a row; a row that cannot be read is an error, as the outputs would no longer stand beside the rows."""
+    """Yield one input per row. An unreadable row is an error, since outputs would no longer match the rows."""
     input = run.job.input
     trained = getattr(run.recipe.data, "columns", None)  # pyright: ignore[reportAttributeAccessIssue]
     trained = trained if isinstance(trained, Columns) else Columns({"text": None, "": None})
     sides = [side for side in trained.sides if side != trained.optional][:-1]
     joint = len(input.kinds) > 1
     if len(sides) == 1 and sides[0] in FILES and not input.takes_files:
-        sides = [trained.sides[-1]]  # what is drawn stands beside its text
+        sides = [trained.sides[-1]]  # the drawing is in the column before its text
     if about:
         sides = sides[1:] if joint else sides[:1]
     if column is not None and len(sides) > 1:
-        raise CallError(f"--column {column}: an input is made of {len(sides)} columns here, {' and '.join(sides)}")
+        raise CallError(f"--column {column}: an input here needs {len(sides)} columns, {' and '.join(sides)}")
     wanted = {side: trained.wanted[side] for side in sides}
     if column is not None:
         wanted = {sides[0]: int(column) if column.isdecimal() else column}
@@ -160,7 +160,7 @@ def _rows(run: "AnyRun", file: Path, column: str | None, about: bool) -> Iterato
             if isinstance(row, Bad):
                 if row.kind == "blank":
                     continue
-                raise RegardError(f"{row}; each row needs an output of its own: repair the row or remove it")
+                raise RegardError(f"{row}; each row needs its own output: repair the row or remove it")
             texts = ["" if value is None else str(value) for value in row.values]
             if sides[0] in FILES:
                 texts[0] = str(_media_file(texts[0], file, run.recipe.data.files))
@@ -168,4 +168,4 @@ def _rows(run: "AnyRun", file: Path, column: str | None, about: bool) -> Iterato
     except CallError as error:
         if "column" not in str(error) or len(sides) > 1 or column is not None:
             raise
-        raise CallError(f"{error}; --column NAME says which column holds the inputs") from None
+        raise CallError(f"{error}; name the column of the inputs with --column NAME") from None

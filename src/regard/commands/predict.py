@@ -1,7 +1,7 @@
 """`regard predict RUN [INPUT ...]`: from arguments, a file or standard input, to standard output or a file.
 
-Inputs are read, predicted and written piece by piece, in their order: a file of any length takes the same memory. Only
-what becomes a picture, subtitles or a tier is held until the end.
+Inputs are read, predicted and written in chunks, in order: memory use does not depend on the length of a file. Only
+pictures, subtitles and tiers are kept until the end.
 """
 
 import json
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from regard.loading import AnyRun
 
 PICTURES = (".png", ".svg", ".pdf")
-FEWEST, MOST = 16, 1024  # inputs of a piece: the first outputs come soon, and later batches are full
+FEWEST, MOST = 16, 1024  # inputs in a chunk: small at first for early output, then full batches
 
 
 class Wish(NamedTuple):
-    """What the user asked for, as given on the command line.
+    """Options of `regard predict`, as given on the command line.
 
-    Of several files, each line begins with the name of the file. Those that cannot be read are named, and left out.
-    With `about` (a file, or - for standard input), the inputs are questions about it. With `form` (vtt, textgrid),
-    what was heard when is written instead. With `targets`, nothing is decoded: the given outputs are scored, and come
-    back with their log-probability. Many inputs are shared out among processes (`workers`; None: as many as suit them).
+    With several files, each line starts with the name of its file; unreadable files are reported and skipped. With
+    `about` (a file, or - for standard input), the inputs are questions about it. `form` (vtt, textgrid) writes
+    transcripts with timestamps. With `targets`, the given outputs are scored instead of decoded.
+    Many inputs are divided among processes (`workers`; None: choose automatically).
     """
 
     input_file: Path | None = None
@@ -62,16 +62,16 @@ class Wish(NamedTuple):
 
 
 def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
-    """One output a line, in the order of the inputs; with several hypotheses, a line each, best first."""
+    """Print one output per line, in the order of the inputs; with several hypotheses, one per line, best first."""
     overrides, words = settings_and_words(inputs)
     if words and wish.input_file is not None:
-        raise CallError("give inputs as arguments or by --input FILE, not both")
+        raise CallError("give inputs either as arguments or with --input FILE")
     if wish.about == "-" and not words and wish.input_file is None:
-        raise CallError("standard input is what --about names: give the question as an argument, or by --input FILE")
+        raise CallError("--about uses standard input: give the question as an argument, or with --input FILE")
     if wish.n_best is not None:
         overrides += (f"decoding.n_best={wish.n_best}",)
     if wish.column is not None and wish.input_file is None:
-        raise CallError(f"--column {wish.column} names a column of a table: give the table by --input FILE")
+        raise CallError(f"--column {wish.column} names a column of a table: give the table with --input FILE")
     loaded = loading.load(run, quantize=wish.quantize)
     refuse_no_texts(loaded, words)
     inputs_in_file = partial(read_inputs, loaded, wish.input_file, wish.column, about=wish.about is not None)
@@ -79,13 +79,13 @@ def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
     if wish.targets is not None and total is not None and (outputs := count_words(read_words(wish.targets))) != total:
         raise CallError(f"{total:,} inputs and {outputs:,} outputs: each input needs its output")
     if words and loaded.job.input.takes_files:
-        words = [str(one) for one in loaded.job.input.parse(words)]  # those of a folder, each on its own
+        words = [str(one) for one in loaded.job.input.parse(words)]  # each file of a folder separately
         total = len(words)
     work = _Work(loaded, overrides, wish, subject_of(loaded, wish.about), total)
     work.write(iter(words) if words else inputs_in_file())
     if work.bad:
         of = "the" if work.total is None else f"{work.total:,}"
-        raise RegardError(f"{len(work.bad):,} of {of} files could not be read, and are left out")
+        raise RegardError(f"{len(work.bad):,} of {of} files could not be read and are skipped")
 
 
 class _Work:
@@ -128,7 +128,7 @@ class _Work:
         file = self.wish.output_file
         sink = StandardOutput() if file is None else ResumableFile(file, self._key())
         if sink.done:
-            print(f"regard: goes on with {file}: {sink.done:,} inputs are done", file=sys.stderr)
+            print(f"regard: resuming {file}: {sink.done:,} inputs are done", file=sys.stderr)
         try:
             with progress(self.total, sink.done) as advance:
                 for piece, predictions in self._predictions(words, sink.done):
@@ -138,7 +138,7 @@ class _Work:
         except BaseException:
             sink.leave()
             if file is not None and sink.done and self._key() is not None:
-                print(f"regard: {sink.done:,} inputs of {file} are done; the same command goes on", file=sys.stderr)
+                print(f"regard: {sink.done:,} inputs of {file} are done; the same command resumes", file=sys.stderr)
             raise
         sink.finish()
         self.speed.tell()
@@ -149,10 +149,9 @@ class _Work:
         return found
 
     def _predictions(self, words: Iterator[str], done: int) -> Iterator[tuple[int, list[Any]]]:
-        """For each piece of the words, how many there are, and what is predicted; after those that are done.
+        """Yield the number of words in each chunk and their predictions, after the first `done`.
 
-        Where pieces end depends on how many words came before, and on nothing else: what is drawn at random is the same
-        for a call that was stopped.
+        Chunk boundaries depend only on the number of words before, so that sampling is the same in a resumed call.
         """
         targets = None if self.wish.targets is None else read_words(self.wish.targets)
         at = sum(1 for _ in islice(words, done))
@@ -177,7 +176,7 @@ class _Work:
         return self.ask(lines)
 
     def _key(self) -> Any:
-        """What an output depends on; None where the inputs cannot be read again."""
+        """Return what the output depends on; None where the inputs cannot be read again."""
         wish = self.wish
         if wish.input_file is None:
             return None
@@ -190,12 +189,12 @@ class _Work:
         return [stamps, self.overrides, options]
 
     def _several(self) -> bool:
-        """Whether more than one output is asked for, by the recipe or here."""
+        """Return whether more than one output is requested, by the recipe or here."""
         recipe = config.build(config.override(config.as_tree(self.run.recipe), self.overrides), str(self.run.folder))
         return config.as_tree(recipe)["decoding"].get("n_best", 1) > 1
 
     def _stream(self, words: Iterator[str]) -> None:
-        """Each prompt and what follows it, while it is written; a line between two of them."""
+        """Print each prompt and its continuation during decoding, with a line between prompts."""
         for number, word in enumerate(words):
             for prompt in inputs_of(self.run, [word], self.subject):
                 if number:
@@ -206,7 +205,7 @@ class _Work:
 
 
 def choices(labels: str | None, templates: tuple[str, ...]) -> tuple[str, ...]:
-    """`--labels` and `--template` as settings; all labels are given back, if nobody says how many."""
+    """Return `--labels` and `--template` as settings; by default all labels are returned."""
     given: dict[str, Any] = {"templates": list(templates)} if templates else {}
     if labels is not None:
         names = [name.strip() for name in labels.split(",")]
@@ -223,7 +222,7 @@ def _draw(file: Path, predictions: list[Any]) -> None:
     elif len(predictions) == 1 and isinstance(predictions[0], SupportsSave):
         predictions[0].save(file)
     else:
-        raise CallError(f"{file}: a picture is drawn of one prediction at a time, and not of text")
+        raise CallError(f"{file}: a picture shows one prediction at a time, and cannot show text")
     print(f"written: {file}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""How predictions are written, piece by piece: as lines or as one JSON array, to standard output or a file."""
+"""Write predictions in chunks: as lines or as one JSON array, to standard output or a file."""
 
 import json
 import sys
@@ -11,17 +11,17 @@ from typing import Any, Protocol
 
 class Form(Protocol):
     def written(self, predictions: Iterable[Any], *, first: bool) -> str:
-        """Some of them; `first`: nothing is written yet."""
+        """Format some predictions; `first`: nothing has been written yet."""
         ...
 
     def end(self, *, empty: bool) -> str:
-        """What comes after the last; `empty`: nothing was written at all."""
+        """Return the text after the last prediction; `empty`: there were no predictions."""
         ...
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A line for each hypothesis; `named`: it begins with what its input is called."""
+    """One line per hypothesis; `named`: each starts with the name of its input."""
 
     scores: bool
     named: bool = False
@@ -40,7 +40,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class JsonArray:
-    """One document: `[{...}, {...}]`."""
+    """One JSON document: `[{...}, {...}]`."""
 
     def written(self, predictions: Iterable[Any], *, first: bool) -> str:
         texts = [
@@ -54,7 +54,7 @@ class JsonArray:
 
 
 class StandardOutput:
-    """As `ResumableFile` is, for a terminal or a pipe: each piece is there when it is written."""
+    """Counterpart of `ResumableFile` for a terminal or a pipe: each chunk is flushed when written."""
 
     done, empty = 0, True
 
@@ -70,7 +70,7 @@ class StandardOutput:
 
 @contextmanager
 def progress(total: int | None, done: int) -> Iterator[Callable[[int], object]]:
-    """A bar on standard error, if somebody sees it and there is more than a moment's work."""
+    """Show a progress bar on standard error, if it is a terminal and the work is not short."""
     if total is None or total - done <= 1 or not sys.stderr.isatty():
         yield lambda count: None
         return

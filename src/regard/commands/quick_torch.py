@@ -1,12 +1,12 @@
-"""torch, ready sooner: a command that only predicts does not wait for what compiling and exporting need.
+"""Faster import of torch for commands that only predict: skip what compiling and exporting need.
 
-A quarter of the time of `import torch` goes into `torch._meta_registrations`: what each operation gives for tensors
-that have a shape and no numbers. It is left for later here: until one of torch's inner modules is imported that torch
-has not imported by itself, as all do that compile or export. A tenth goes into the garbage collector, which looks again
-and again through classes and functions that stay: it rests until torch is there, and leaves them alone from then on.
+A quarter of the time of `import torch` goes into `torch._meta_registrations`: the results of operations on tensors
+that have a shape but no data. Its import is deferred until a torch module that torch does not import itself is
+imported, as all code that compiles or exports does. A tenth goes into the garbage collector, which scans
+permanent classes and functions again and again: it is paused during the import, and these objects are then frozen.
 
 Only a process of the command line does this, and only before torch is imported. Operations on the device "meta" are
-not for such a process. Where a release of torch has no such module, nothing is left out.
+not available in such a process. If a release of torch has no such module, nothing is deferred.
 """
 
 import gc
@@ -22,13 +22,13 @@ Run = Callable[[ModuleType], None]
 
 
 def quick_torch() -> None:
-    """The next `import torch` of this process is quicker."""
+    """Make the next `import torch` of this process faster."""
     if "torch" not in sys.modules and not any(isinstance(one, _Finder) for one in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules as Python does, and changes when torch and the deferred one run."""
+    """Module finder that changes how torch and the deferred module are loaded."""
 
     def __init__(self) -> None:
         self.loading, self.later = True, lambda: None
@@ -42,7 +42,7 @@ class _Finder(MetaPathFinder):
         spec = None if change is None else PathFinder.find_spec(name, path, target)
         if change is not None and spec is not None and spec.loader is not None:
             run = change(spec.loader.exec_module)
-            spec.loader.exec_module = run  # pyright: ignore[reportAttributeAccessIssue]  (of this one module)
+            spec.loader.exec_module = run  # pyright: ignore[reportAttributeAccessIssue]  (for this module only)
         return spec
 
     def _quick(self, run: Run) -> Run:
@@ -66,8 +66,9 @@ class _Finder(MetaPathFinder):
 
 
 def _generators(torch: ModuleType) -> None:
-    """Since 2.13 the deferred module readies `torch.Generator`, too, without which nothing can be drawn. What it does
-    to it is done at once, and does no harm a second time."""
+    """Initialize `torch.Generator`, which the deferred module does since 2.13, and which all sampling needs.
+
+    It is done at once; a second time does no harm."""
     if (ready := getattr(torch._C, "_set_generator_metaclass", None)) is not None:
         from torch._opaque_base import OpaqueBaseMeta
 
@@ -75,11 +76,11 @@ def _generators(torch: ModuleType) -> None:
 
 
 class _Loaded(Loader):
-    """Of a module that the deferred one has imported meanwhile: it is not run a second time."""
+    """Loader for modules that the deferred module has already imported: they are not run a second time."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.own = module, module.__spec__
-        self.spec = module.__spec__ = ModuleSpec(module.__name__, self)  # of a loaded module, Python asks for its own
+        self.spec = module.__spec__ = ModuleSpec(module.__name__, self)  # Python checks the spec of a loaded module
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self.module

@@ -1,4 +1,4 @@
-"""`regard recipes`: which recipe to begin with for which data, and all that come with regard."""
+"""`regard recipes`: list the packaged recipes, and the recipe to start with for each kind of data."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from regard.jobs import BEGIN
 
 
 def described() -> list[dict[str, Any]]:
-    """Every packaged recipe: its name, what it is, what it needs, and the data that one begins with it for."""
+    """Return every packaged recipe: name, description, needs, and the data that it is recommended for."""
     begin = {recipe: data for data, recipe in BEGIN.items()}
     trees = {name: config.load_recipe(file) for name, file in config.packaged().items()}
     return [
@@ -21,9 +21,9 @@ def described() -> list[dict[str, Any]]:
 
 
 def lines() -> Iterator[str]:
-    """For a terminal."""
+    """Yield the list for the terminal."""
     width = max(map(len, BEGIN))
-    yield "Point at your data: regard train DATA makes a recipe for it. Or, if you have ..., begin with:"
+    yield "Give your data: regard train DATA makes a recipe for it. Or, if you have ..., start with:"
     for data, name in BEGIN.items():
         yield f"  {data:<{width}}  regard train {name} data.train=YOURS"
     yield ""

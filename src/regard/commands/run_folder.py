@@ -1,4 +1,4 @@
-"""Where a run lives if nobody says it: `runs/RECIPE`, or `runs/RECIPE-2` if another run is there."""
+"""Default output folder of a run: `runs/RECIPE`, or `runs/RECIPE-2` if that has another run."""
 
 import os
 from collections.abc import Callable
@@ -14,12 +14,12 @@ RUNS = Path("runs")
 
 
 def run_folder(recipe: str | Path, settings: Recipe, say: Callable[[str], None]) -> Path:
-    """The first folder that is free, or that holds a run of this very recipe, which then goes on."""
+    """Return the first folder that is free or has a run of the same recipe, which then resumes."""
     first = RUNS / Path(recipe).stem
     others = (first.with_name(f"{first.name}-{number}") for number in count(2))
     folder = next(one for one in chain([first], others) if _is_free(one, settings))
     if folder != first and os.environ.get("RANK", "0") == "0":
-        say(f"{first} holds another run: this one is {folder} (-o names another folder)")
+        say(f"{first} has another run: using {folder} (-o chooses another folder)")
     return folder
 
 
@@ -29,6 +29,6 @@ def _is_free(folder: Path, settings: Recipe) -> bool:
         return not folder.exists() or not any(folder.iterdir())
     try:
         kept = config.build(config.load_yaml(file), str(file))
-    except CallError:  # of another version, or a stranger's
+    except CallError:  # from another version or another program
         return False
     return not differences(config.as_tree(kept), config.as_tree(settings))

@@ -1,4 +1,4 @@
-"""`regard index RUN FOLDER -o FILE` and `regard search FILE TEXT`: one's own pictures, found by what they show."""
+"""`regard index RUN FOLDER -o FILE` and `regard search FILE TEXT`: search your pictures by their content."""
 
 import sys
 from pathlib import Path
@@ -10,9 +10,9 @@ from regard.search import about_bad, make_index, open_index, read_index
 
 
 def index(run: Path, folder: Path, output: Path) -> dict[str, Any]:
-    """Write an index, or bring one up to date. What was done, as a document."""
+    """Create or update an index; return a summary."""
     if output.is_dir() or not output.absolute().parent.is_dir():
-        raise CallError(f"-o {output}: is {'a folder' if output.is_dir() else 'in a folder that is not there'}")
+        raise CallError(f"-o {output}: is {'a folder' if output.is_dir() else 'in a folder that does not exist'}")
     known = read_index(output) if output.exists() else None
     made = make_index(api.load(run), folder, known=known, tell=_tell)
     for line in about_bad(made.bad):
@@ -23,7 +23,7 @@ def index(run: Path, folder: Path, output: Path) -> dict[str, Any]:
 
 def search(file: Path, text: str | None, like: Path | None, k: int, run: Path | None) -> list[dict[str, Any]]:
     if (text is None) == (like is None):
-        raise CallError('say what to look for: a text, such as "two dogs on a beach", or --like PICTURE')
+        raise CallError('nothing to search for: give a text, such as "two dogs on a beach", or --like PICTURE')
     found = open_index(file, run)
     best = found.search(text, k) if text is not None else found.like(like, k)
     return [{"picture": one.name, "score": one.score} for one in best]

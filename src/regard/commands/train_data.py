@@ -1,4 +1,4 @@
-"""`regard train DATA`: what data is for which no recipe is named, and the folder that its run lives in."""
+"""`regard train DATA`: decide on a recipe for data, and on the folder of its run."""
 
 import os
 import sys
@@ -32,12 +32,12 @@ def recipe_for(
     yes: bool,
     say: Callable[[str], None],
 ) -> tuple[Path, Deadline]:
-    """The recipe that was decided on, in the folder of its run; and when all has to be done."""
+    """Return the recipe for the data, in the folder of its run, and the deadline."""
     began = monotonic()
     if job is not None and job not in JOBS:
-        raise CallError(f"--job {job}: no job is called so{nearest(job, JOBS)}")
+        raise CallError(f"--job {job}: no such job{nearest(job, JOBS)}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and recorded(folder) is None:
-        raise CallError("several processes cannot decide on one recipe: first, regard train DATA --dry-run -o RUN")
+        raise CallError("several processes cannot make one recipe: first run regard train DATA --dry-run -o RUN")
     training = config.override({}, overrides).get("training", {})
     time_limit = time_limit or (training.get("time_limit") if isinstance(training, dict) else None)
     try:
@@ -52,22 +52,22 @@ def recipe_for(
 
 
 def with_second_file(recipe: str, overrides: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Data of two files, `a.en a.fr`, as one word; and the other words, which are settings."""
+    """Join data of two files, `a.en a.fr`, into one word; return it with the remaining words, the settings."""
     files = [word for word in overrides if "=" not in word and Path(word).expanduser().is_file()]
     if not files or not Path(recipe).expanduser().is_file() or not is_data(recipe):
         return recipe, overrides
     if len(files) > 1:
-        raise CallError(f"{len(files) + 1} files: give one, two parallel ones (SOURCE TARGET), or a folder of files")
+        raise CallError(f"{len(files) + 1} files: give one, two parallel ones (SOURCE TARGET), or their folder")
     return f"{recipe},{files[0]}", tuple(word for word in overrides if word != files[0])
 
 
 def folder_for(recipe: str, settings: Recipe | None, say: Callable[[str], None]) -> Path:
-    """Where a run lives if the user names no folder; `settings`: of a recipe, None for data."""
+    """Return the default folder of a run; `settings`: of a recipe, None for data."""
     return _data_folder(recipe) if settings is None else run_folder(recipe, settings, say)
 
 
 def _data_folder(data: str) -> Path:
-    """`runs/NAME`, or `runs/NAME-2` if a run of other data is there."""
+    """Return `runs/NAME`, or `runs/NAME-2` if that has a run of other data."""
     first = RUNS / Path(data.split(",")[0].rstrip("/")).resolve().name.split(".")[0]
     others = (first.with_name(f"{first.name}-{number}") for number in count(2))
     name = named(data)

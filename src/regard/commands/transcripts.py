@@ -1,4 +1,4 @@
-"""Transcripts as subtitles (WebVTT) or as tiers for phoneticians (TextGrid), and how fast they were made."""
+"""Transcripts as subtitles (WebVTT) or as tiers for phoneticians (TextGrid), and the real-time factor."""
 
 import sys
 import time
@@ -14,10 +14,10 @@ ENDINGS = {"vtt": ".vtt", "textgrid": ".TextGrid"}
 
 
 def write_timed(predictions: Sequence[Any], form: str, output: Path | None) -> None:
-    """One recording to standard output or a file; several into a folder, under the names of their recordings."""
+    """Write one recording to standard output or a file; several to a folder, named after the recordings."""
     transcripts = [one for one in predictions if isinstance(one, Transcript)]
     if len(transcripts) != len(predictions):
-        raise CallError(f"--format {form} is for transcripts of sound: these predictions have no times")
+        raise CallError(f"--format {form} needs transcripts of sound: these predictions have no timestamps")
     if len(transcripts) == 1 and (output is None or not output.is_dir()):
         return _write(output, transcripts[0].written(form))
     if output is None or output.is_file():
@@ -25,14 +25,14 @@ def write_timed(predictions: Sequence[Any], form: str, output: Path | None) -> N
     output.mkdir(parents=True, exist_ok=True)
     files = [output / (Path(one.input).stem + ENDINGS[form]) for one in transcripts]
     if len(set(files)) < len(files):
-        raise CallError("two of the recordings have the same name: their transcripts would be one file")
+        raise CallError("two recordings have the same name: rename one, as each transcript needs its own file")
     for one, file in zip(transcripts, files, strict=True):
         _write(file, one.written(form))
     print(f"written: {len(files)} files in {output}", file=sys.stderr)
 
 
 class SpeedReport:
-    """What is the matter with recordings, and the real-time factor, to standard error; `with` it, time is counted."""
+    """Print problems of recordings and the real-time factor to standard error; time is counted inside `with`."""
 
     def __init__(self) -> None:
         self.took = self.seconds = self._begin = 0.0

@@ -1,4 +1,4 @@
-"""`regard verify RECIPE`: is the score that a recipe promises reached on this machine?"""
+"""`regard verify RECIPE`: check whether this machine reaches the score that a recipe promises."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from regard.train_request import read_recipe
 
 @dataclass(frozen=True)
 class Verdict:
-    """The promised score, and the one that was reached."""
+    """The promised score and the reached one."""
 
     recipe: str
     metric: str
@@ -24,7 +24,7 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """The promise, but for the spread that other seeds and machines have shown. Better is never a failure."""
+        """Return whether the promise is met, up to the spread over seeds and machines. Better scores always pass."""
         if self.mode == "min":
             return self.reached <= self.expected + self.spread
         return self.reached >= self.expected - self.spread
@@ -39,7 +39,7 @@ class Verdict:
 
 
 def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> Verdict:
-    """Train (or go on with) the recipe in `output`, evaluate it, and compare."""
+    """Train (or resume) the recipe in `output`, evaluate it, and compare."""
     if is_data(recipe) and not any(text.startswith("expected.") for text in overrides):
         raise CallError(f"{recipe} is data, without a score to verify; give expected.metric= and expected.score=")
     settings = read_recipe(recipe, overrides, output)
