@@ -273,7 +273,7 @@ def test_an_index_is_renewed_and_refused_where_it_does_not_fit(run, listed, tmp_
     torch.testing.assert_close(renewed.vectors, run.index(photos).vectors)
     with pytest.raises(CallError, match="no pictures found"):
         run.index(run.folder / "state")
-    with pytest.raises(CallError, match="there is no such index"):
+    with pytest.raises(CallError, match="no such index"):
         regard.open_index(tmp_path / "none.index")
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(RegardError, match="not a usable index"):

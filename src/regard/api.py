@@ -340,7 +340,7 @@ class Run(Looks):
     def evaluate(self, overrides: Any = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
         """Return scores on the test data of the recipe or on `test=...` (file, DataFrame, `(inputs, labels)`).
 
-        It may also be the first argument. `alignments` adds the alignment error of every layer and head, with gold links
+        It may also be the first argument. `alignments` adds the alignment error of every layer and head, using gold links
         of the data or a file.
         """
         if not isinstance(alignments, bool):
