@@ -222,7 +222,7 @@ OTHER_DATA = [
     Mistake("train pairs.tsv --job translate", ("--job: none before, translate now",)),
     Mistake("train languages data.train=movies.csv -o runs/pairs", ("job: translate → classify", "pairs.tsv →")),
     Mistake("train pairs.tsv data.targt=1 -o runs/movies --fresh", ("data.targt", "did you mean 'target'")),
-    Mistake("train runs/pairs/recipe.yaml -o runs/pairs --fresh", ("lies in runs/pairs", "move it")),
+    Mistake("train runs/pairs/recipe.yaml -o runs/pairs --fresh", ("is in runs/pairs", "move it")),
     Mistake("train pairs.tsv -o . --fresh", ("has no run",)),
 ]
 

@@ -83,8 +83,7 @@ def train(
     To override detected settings, pass a mapping without train: `data={"horizon": 7}`.
 
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of changes to
-    the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps` and `time_limit` are short for
-    those of `training`.
+    the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps` and `time_limit` set `training`.
     """
     from regard.train_request import requested, run_begun  # reads tables; prediction does not need it
 
@@ -340,8 +339,8 @@ class Run(Looks):
     def evaluate(self, overrides: Any = (), *, alignments: bool | str | Path = False, **data: Any) -> Scores:
         """Return scores on the test data of the recipe or on `test=...` (file, DataFrame, `(inputs, labels)`).
 
-        It may also be the first argument. `alignments` adds the alignment error of every layer and head, using gold links
-        of the data or a file.
+        It may also be the first argument. `alignments` adds the alignment error of every layer and head, with the
+        data's gold links or those of a file.
         """
         if not isinstance(alignments, bool):
             data["alignments"] = str(alignments)
