@@ -79,7 +79,7 @@ def test_grids_say_row_and_column(width):
 
 def test_grids_that_do_not_fit():
     x = torch.zeros(2, 15, 8)
-    with pytest.raises(ValueError, match="grid=3×4 has 12 places, but there are 15 vectors"):
+    with pytest.raises(ValueError, match="grid=3×4 has 12 cells, but there are 15 vectors"):
         SinusoidalGrid(8)(x, grid=(3, 4))
     with pytest.raises(ValueError, match="the grid is 5×3, but positions were learned for 4×6"):
         LearnedGrid(8, 4, 6)(x, grid=(5, 3))

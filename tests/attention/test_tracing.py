@@ -135,7 +135,7 @@ def test_of_nested_traces_the_inner_one_sees(model):
             model.layers[1](X)
         assert tracing() is outer
     assert len(outer.calls("attention")) == len(inner.calls("attention")) == 1
-    with pytest.raises(RuntimeError, match="active already"), outer, outer:
+    with pytest.raises(RuntimeError, match="already active"), outer, outer:
         pass
 
 

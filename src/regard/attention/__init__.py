@@ -1,6 +1,6 @@
-"""Attention itself: scores, attend, multi-head, masks, positions, and a way to look at it.
+"""Attention: scores, attend, multi-head, masks, positions, and traces of the weights.
 
-One idea a file; each opens with its equation and its paper.
+One idea a file; each starts with its equation and its paper.
 """
 
 from regard.attention import masks

@@ -2,17 +2,17 @@
 
     e = score(q, k) + bias        a = softmax(e) over the keys that the mask allows        c = Σ_j a_j v_j
 
-Bahdanau, Cho, Bengio 2015, section 3.1, arXiv:1409.0473, in the words of Vaswani et al. 2017, section 3.2,
-arXiv:1706.03762: a query is held against keys, and what comes out is the average of the values, weighted by how well
+Bahdanau, Cho, Bengio 2015, section 3.1, arXiv:1409.0473, in the terms of Vaswani et al. 2017, section 3.2,
+arXiv:1706.03762: a query is compared with keys, and the output is the average of the values, weighted by how well
 their keys match.
 
-There are two ways through, with equal results. Without `need_weights` a fused kernel runs that never keeps the table
+There are two implementations with equal results. Without `need_weights` a fused kernel runs that never stores the table
 of weights: torch's `scaled_dot_product_attention` for scores of the dot form, `streaming_attention` for those of the
-tanh form. With `need_weights` the table is computed in the open, and returned.
+tanh form. With `need_weights` the table is computed explicitly and returned.
 
-Two promises. A query that may attend to nothing gets zeros, in value and in gradient. And there is no silent NaN: what
-the mask hides cannot reach the result even if it is NaN or infinite, and a NaN that does reach it is a ValueError
-which says where it came from (see `check_finite`).
+Two guarantees. A query that may attend to nothing gets zeros, in value and in gradient. And NaN is never silent: masked
+positions do not influence the result even if they are NaN or infinite, and a NaN in the result raises a ValueError that
+names its source (see `check_finite`).
 """
 
 import torch
@@ -43,18 +43,18 @@ def attend(
     prepared: bool = False,
     check_finite: bool = True,
 ) -> tuple[Float[Tensor, "*b Q Dv"], Float[Tensor, "*b Q K"] | None]:
-    """Context for each query and, with `need_weights`, the weights (before dropout, so that rows sum to one).
+    """Return the context of each query and, with `need_weights`, the weights (before dropout, so rows sum to one).
 
-    Leading dimensions broadcast: *b is what *q, *k and *v come to together.
+    Leading dimensions broadcast: *b is the common shape of *q, *k and *v.
 
     mask          bool, True = may attend; broadcasts to `*b Q K`
     bias          finite numbers added to the scores (by relative positions, for example); broadcasts to `*b Q K`
-    causal        no query sees a later key; with Q ≠ K the last query stands beside the last key
-    dropout       of weights. It always happens: leave it at 0 outside of training
+    causal        no query sees a later key; with Q ≠ K the last query is aligned with the last key
+    dropout       of weights; always applied, so set it to 0 outside training
     prepared      `key` has been through `score.prepare`
-    check_finite  keep the promise about NaN. Where asking would make a GPU wait, the error is left out unless weights
-                  are needed; masked positions are cleared all the same. False leaves out both: for training loops,
-                  which look at their loss anyway.
+    check_finite  guarantee the NaN check. Where it would make a GPU wait, the error is skipped unless weights
+                  are needed; masked positions are still cleared. False skips both: for training loops,
+                  which check their loss anyway.
     """
     require_matching(query, key, value, mask, bias, dropout)
     mask, bias = (x if x is None else torch.atleast_2d(x) for x in (mask, bias))
@@ -72,8 +72,8 @@ def attend(
     if not check_finite:
         return run()
     on_cpu = query.device.type == "cpu"
-    # Clearing copies keys and values. Where looking at the result costs little and no gradient will pass through the
-    # hidden positions, it is put off until there is a NaN.
+    # Clearing copies keys and values. Where checking the result is cheap and no gradient will pass through the
+    # hidden positions, it is delayed until there is a NaN.
     put_off = on_cpu and not torch.is_grad_enabled()
     if mask is not None and not put_off:
         query, key, value = clear_hidden(query, key, value, mask)
@@ -97,7 +97,7 @@ def _in_the_open(
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
     with no_autocast(value.device):
-        scores = form.table()
+        scores = form.table()  # (..., Q, K)
         if bias is not None:
             scores = scores + bias
         if causal:
@@ -106,10 +106,10 @@ def _in_the_open(
         if (trace := tracing()) is not None:
             trace.scored(Scoring(score, form, mask, bias))
         if mask is None:
-            weights = scores.softmax(-1)
+            weights = scores.softmax(-1)  # (..., Q, K)
         else:
-            # The lowest number instead of −∞ keeps rows without any key free of NaN; then they become zero.
+            # The lowest number instead of −∞ avoids NaN in rows without any key; then they become zero.
             weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
             weights = weights.masked_fill(~mask, 0)
-        context = F.dropout(weights, dropout) @ at_least_float32(value)
+        context = F.dropout(weights, dropout) @ at_least_float32(value)  # (..., Q, Dv)
     return context.to(value.dtype), weights

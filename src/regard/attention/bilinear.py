@@ -2,7 +2,7 @@
 
     e = q W kᵀ
 
-Luong, Pham, Manning 2015, section 3.1 (`general`), arXiv:1508.04025. W carries keys into the space of queries, so
+Luong, Pham, Manning 2015, section 3.1 (`general`), arXiv:1508.04025. W maps keys to the space of queries, so
 that the two may have different widths. With W = W_q W_kᵀ it is the dot product of two projections. The paper does not
 scale; nor do we.
 """

@@ -1,10 +1,10 @@
-"""Keys and values that are kept: computed once, attended to many times.
+"""Cached keys and values: computed once, attended to many times.
 
-    KeyValue            as they are: of a memory, or of the steps so far, which a further step joins its own to
-    PreallocatedCache   at the front of buffers that were allocated in advance: a further step writes its own there
+    KeyValue            plain tensors: of a memory, or of the steps so far; a further step is concatenated
+    PreallocatedCache   the front of buffers that were allocated in advance; a further step is written into them
 
-Both are values: what goes into a step is what it was when it comes out. A `PreallocatedCache` shares its buffers with
-the one before it, and notices if that one is stepped from a second time; then it works on a copy.
+Both are values: a step does not change its input. A `PreallocatedCache` shares its buffers with its predecessor, and
+detects a second step from the same predecessor, which then works on a copy.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class KeyValue(NamedTuple):
-    """A memory as the heads see it: computed once, attended to many times. Keys have been through `score.prepare`."""
+    """Keys and values of all heads, computed once for many queries. Keys have been through `score.prepare`."""
 
     key: Float[Tensor, "N Hkv K d"]
     value: Float[Tensor, "N Hkv K dv"]
@@ -29,7 +29,7 @@ class KeyValue(NamedTuple):
 
 
 class PreallocatedCache(NamedTuple):
-    """The first `length` places of the buffers are taken by this one; the first `written[0]` by whoever shares them."""
+    """Buffers whose first `length` positions belong to this cache, the first `written[0]` to all that share them."""
 
     key: Float[Tensor, "N Hkv R d"]
     value: Float[Tensor, "N Hkv R dv"]

@@ -2,9 +2,9 @@
 
     e = w₂ᵀ tanh(W₁ [q; k])
 
-Luong, Pham, Manning 2015, section 3.1 (`concat`), arXiv:1508.04025. Query and key side by side through one hidden
+Luong, Pham, Manning 2015, section 3.1 (`concat`), arXiv:1508.04025. Query and key, concatenated, through one hidden
 layer. Splitting W₁ = [W_q W_k] shows that it is `additive` in one matrix, W₁[q; k] = W_q q + W_k k, and that is how
-it is computed: the Q×K pairs are never laid side by side except in `forward`, which writes the equation out.
+it is computed: the Q×K pairs are never concatenated except in `forward`, which follows the equation.
 """
 
 import torch

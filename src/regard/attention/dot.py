@@ -3,7 +3,7 @@
     e = q kᵀ
 
 Luong, Pham, Manning 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1 (`dot`),
-arXiv:1508.04025. No weights of its own; queries and keys must have one width. For large widths its softmax saturates:
+arXiv:1508.04025. It has no weights; queries and keys must have the same width. For large widths its softmax saturates:
 the variance of e grows with the width. See `scaled_dot`.
 """
 

@@ -3,9 +3,9 @@
     c = softmax(scale · q kᵀ + bias) v
 
 `F.scaled_dot_product_attention` (FlashAttention: Dao et al. 2022, arXiv:2205.14135) is linear in memory, but only for
-certain shapes; for others it falls back to the table of Q×K, silently. All that happens here is that every call is
-brought into a shape it has a kernel for. What stays with the table, because torch has no other kernel for it: dropout
-of weights on a CPU, and a bias that is learned.
+certain shapes; for others it falls back to the table of Q×K, silently. This module brings every call into a shape that
+has a kernel. Two cases still use the table, because torch has no other kernel: dropout of weights on a CPU, and a bias
+that is learned.
 """
 
 import math
@@ -19,7 +19,7 @@ from regard.attention import masks
 from regard.attention.leading_shape import leading_shape
 from regard.attention.score import DotForm
 
-# Where the kernel itself gives zeros, and zero gradients, to queries that may attend to nothing. Elsewhere we do.
+# Devices whose kernel gives zeros, and zero gradients, to queries that may attend to nothing; elsewhere we do it.
 EMPTY_ROWS_ARE_SAFE_ON = {"cpu"}
 
 
@@ -35,7 +35,7 @@ def fused_dot_attention(
     query, key, scale = form
     Q, K, Dv = query.shape[-2], key.shape[-2], value.shape[-1]
 
-    # The kernel's own causality lets the *first* query stand beside the first key, and allows no mask next to it.
+    # The kernel's causal flag aligns the *first* query with the first key, and cannot be combined with a mask.
     kernel_causal = causal and Q == K and mask is None and bias is None
     if causal and not kernel_causal and Q > 1:
         past = masks.causal(Q, K, device=query.device)
@@ -48,11 +48,11 @@ def fused_dot_attention(
         bias = bias.to(query.dtype)
         mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
 
-    # Kernels want queries, keys and values of one width; zeros change neither products nor sums.
+    # Kernels need queries, keys and values of one width; padding with zeros changes no product or sum.
     width = max(query.shape[-1], Dv)
     query, key, value = (F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x for x in (query, key, value))
 
-    # And exactly two leading dimensions. Heads that share keys come as *b Hkv G Q D against *b Hkv 1 K D; kernels can
+    # And exactly two leading dimensions. Heads that share keys have shapes *b Hkv G Q D and *b Hkv 1 K D; kernels can
     # do that without repeating the keys if Hkv and G are made one dimension.
     lead = leading_shape(query, key, value)
     grouped = len(lead) > 1 and lead[-1] > 1 and key.dim() > 2 and key.shape[-3] == 1 and value.shape[-3] == 1

@@ -1,4 +1,4 @@
-"""Positions on a grid: one half of the vector says the row and the other half the column.
+"""Positions on a grid: one half of the vector encodes the row, the other half the column.
 
     p_{r,c} = [row_r; column_c]        each half sinusoidal or learned
 
@@ -15,7 +15,7 @@ from regard.attention.sinusoidal import sinusoids
 
 
 class SinusoidalGrid(nn.Module):
-    """Sinusoids of the row beside sinusoids of the column, for a grid of any size."""
+    """Sinusoids of the row and of the column, concatenated, for a grid of any size."""
 
     def __init__(self, width: int, *, combine: Combine = "add"):
         super().__init__()
@@ -30,7 +30,7 @@ class SinusoidalGrid(nn.Module):
 
 
 class LearnedGrid(nn.Module):
-    """A learned vector for each row beside a learned vector for each column."""
+    """A learned vector for each row and one for each column, concatenated."""
 
     def __init__(self, width: int, rows: int, columns: int, *, combine: Combine = "add"):
         super().__init__()
@@ -51,7 +51,7 @@ class LearnedGrid(nn.Module):
 
 
 class LearnedTextAndGrid(nn.Module):
-    """For a text and then a picture: a learned vector for each place of the text, row beside column for each region."""
+    """Positions of a text followed by a picture: a vector for each text position, row and column of a region."""
 
     def __init__(self, width: int, text: int, grid: tuple[int, int]):
         super().__init__()
@@ -63,8 +63,8 @@ class LearnedTextAndGrid(nn.Module):
         return torch.cat([self.text.table, _cells(self.grid.rows, self.grid.columns)])
 
     def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T D"]:
-        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
-        rows, or of each, whose T is 1."""
+        """`start`: position of the first of the T vectors (in decoding, the steps so far), for all rows or one
+        for each row, with T = 1."""
         table, stop = self.table, int(start.max()) + 1 if isinstance(start, Tensor) else start + x.shape[-2]
         if stop > len(table):
             raise ValueError(f"a sequence reaches position {stop}, but a text and its picture have {len(table)}")
@@ -75,12 +75,10 @@ def _on_grid(
     x: Float[Tensor, "*b K D"], grid: tuple[int, int], rows: Float[Tensor, "R E"], columns: Float[Tensor, "C F"]
 ) -> Float[Tensor, "K G"]:
     if grid[0] * grid[1] != x.shape[-2]:
-        raise ValueError(
-            f"grid={grid[0]}×{grid[1]} has {grid[0] * grid[1]} places, but there are {x.shape[-2]} vectors"
-        )
+        raise ValueError(f"grid={grid[0]}×{grid[1]} has {grid[0] * grid[1]} cells, but there are {x.shape[-2]} vectors")
     return _cells(rows, columns)
 
 
 def _cells(rows: Float[Tensor, "R E"], columns: Float[Tensor, "C F"]) -> Float[Tensor, "K G"]:
-    """Row beside column for each cell of the grid, row by row."""
+    """Return the concatenated row and column vectors of each cell of the grid, row by row."""
     return torch.cat([rows.repeat_interleave(len(columns), 0), columns.repeat(len(rows), 1)], dim=-1)

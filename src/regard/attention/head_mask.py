@@ -1,4 +1,4 @@
-"""Heads that say nothing, from outside: what would the model do without them?
+"""Mask heads of a model from outside, to see what it predicts without them.
 
     y = [ξ_1 head_1; …; ξ_H head_H] W_o,      ξ_h = 0 for a masked head, 1 for the others
 
@@ -7,9 +7,9 @@ Michel et al. 2019, section 2.2, arXiv:1905.10650.
     with HeadMask({model.decoder.layers[2].cross: [3]}):
         model(batch)
 
-A head is masked wherever its attention runs: fused or in the open, all steps at once or one by one, since what is
-changed is what goes into W_o. An attention that has one head and no W_o asks `masked_heads` itself, and its context is
-then zero. Only the `with`'s own thread (or async task) is changed. A trace shows a masked head's weights as zero.
+A head is masked in every implementation of attention, fused or explicit, all steps at once or one by one, since the
+mask changes the input of W_o. An attention with one head and no W_o reads `masked_heads` itself, and its context is
+then zero. Only the thread (or async task) of the `with` block is affected. A trace has zero weights for masked heads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _active: ContextVar[tuple["HeadMask", ...]] = ContextVar("regard_head_mask", def
 
 @runtime_checkable
 class ManyHeads(Protocol):
-    """Heads side by side, mixed by a last layer."""
+    """An attention with several heads and an output layer."""
 
     heads: int
     out: nn.Module
@@ -34,7 +34,7 @@ class ManyHeads(Protocol):
 
 class HeadMask:
     def __init__(self, heads: Mapping[nn.Module, Sequence[int]]) -> None:
-        """The heads of each attention that are to be masked, from 0."""
+        """`heads`: the heads of each attention to mask, counted from 0."""
         for module, numbers in heads.items():
             most = module.heads if isinstance(module, ManyHeads) else 1
             for number in numbers:
@@ -59,19 +59,19 @@ class HeadMask:
         self._token, self._hooks = None, []
 
     def _before_out(self, attention: ManyHeads, numbers: list[int], layer: nn.Module, inputs: tuple[Any, ...]) -> Any:
-        if self not in _active.get():  # the model is also running in another thread, where all heads speak
+        if self not in _active.get():  # the model also runs in another thread, where no head is masked
             return None
         parts = inputs[0].unflatten(-1, (attention.heads, -1))
         return _without(parts, -2, numbers).flatten(-2)
 
 
 def masked_heads(module: nn.Module) -> list[int]:
-    """The heads of an attention that are masked at this moment."""
+    """Return the heads of an attention that are masked now."""
     return sorted({number for mask in _active.get() for number in mask.heads.get(module, ())})
 
 
 def shown_weights(module: nn.Module, weights: Tensor) -> Tensor:
-    """Weights as a picture should have them: those of masked heads are zero, for nothing came of them."""
+    """Return the weights for display: zero for masked heads, which have no effect."""
     numbers = masked_heads(module)
     if not numbers:
         return weights

@@ -1,27 +1,27 @@
-"""The shapes of heads: one wide vector as several narrow ones, masks for all of them, and what is refused."""
+"""Shapes of heads: split vectors, group heads, broadcast masks, and check inputs."""
 
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 
 def split_heads(x: Float[Tensor, "B T E"], heads: int) -> Float[Tensor, "B H T d"]:
-    """One wide vector as `heads` narrow ones."""
+    """Split vectors of width E into `heads` vectors of width d."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def group_heads(x: Shaped[Tensor, "*B H Q N"], kv_heads: int) -> Shaped[Tensor, "*B Hkv G Q N"]:
-    """Heads in groups that share a key; what is one for all heads stays so."""
+    """Group the heads that share a key; a head dimension of 1 stays 1."""
     heads = x.shape[-3]
     return x.unflatten(-3, (kv_heads, -1) if heads > 1 else (1, 1))
 
 
 def mask_for_heads(mask: Tensor, B: int, K: int) -> Bool[Tensor, "#B #H #Q K"]:
-    """`B K` (which keys are real), `B Q K` or `B H Q K`, as the last of them."""
+    """Broadcast a mask of shape `B K` (which keys are real), `B Q K` or `B H Q K` to the last of these."""
     if mask.dim() == 2:
         if mask.shape != (B, K):
             raise ValueError(
-                f"mask has shape {tuple(mask.shape)}; with two dimensions it says which keys are real and must be "
-                f"batch × keys, here {(B, K)}. A mask of queries × keys is given as mask[None]"
+                f"mask has shape {tuple(mask.shape)}; with two dimensions it marks the real keys and must be "
+                f"batch × keys, here {(B, K)}. Pass a mask of queries × keys as mask[None]"
             )
         return mask[:, None, None]
     if mask.dim() == 3:
@@ -32,7 +32,7 @@ def mask_for_heads(mask: Tensor, B: int, K: int) -> Bool[Tensor, "#B #H #Q K"]:
 
 
 def require_vectors(name: str, x: Tensor, width: int) -> None:
-    """Refuses what is not batch × length × width in floating point."""
+    """Raise a ValueError unless x is batch × length × width in floating point."""
     if x.dim() != 3 or x.shape[-1] != width:
         raise ValueError(f"{name} has shape {tuple(x.shape)}, but must be batch × length × {width}")
     if not x.is_floating_point():

@@ -1,6 +1,6 @@
-"""Bad input: what `attend` refuses, and how it keeps NaN from passing in silence.
+"""Input checks of `attend`: shapes, types and NaN.
 
-Shapes and types are checked on every call, for nothing of it looks at numbers: nothing waits for a GPU.
+Shapes and types are checked on every call: this reads no numbers, so it does not wait for a GPU.
 """
 
 import torch
@@ -12,11 +12,11 @@ from regard.attention.leading_shape import leading_shape
 def require_matching(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
 ) -> None:
-    """A ValueError that names the argument, if the arguments of `attend` do not fit each other."""
+    """Raise a ValueError that names the argument if the arguments of `attend` do not fit each other."""
     if mask is not None and mask.dtype != torch.bool:
         raise ValueError(
-            f"mask is {_name(mask.dtype)}, but masks are bool and True = may attend. Ones and zeros become such a mask "
-            "by mask.bool(), a mask of what to leave out by ~mask; numbers to be added to the scores are called bias"
+            f"mask is {_name(mask.dtype)}, but masks are bool and True = may attend. Convert ones and zeros "
+            "with mask.bool(), a mask of positions to hide with ~mask; pass numbers to add to the scores as bias"
         )
     for name, x in (("query", query), ("key", key), ("value", value), ("bias", bias)):
         if x is None:
@@ -41,7 +41,7 @@ def require_matching(
 
 
 def clear_hidden(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Zero for keys and values that no query may see, and for queries that may see no key."""
+    """Set keys and values that no query may see to zero, and queries that may see no key."""
     seen = mask.any(-2).unsqueeze(-1)
     key, value = key.masked_fill(~_shared(seen, key), 0), value.masked_fill(~_shared(seen, value), 0)
     if mask.shape[-2] > 1:
@@ -50,13 +50,13 @@ def clear_hidden(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tup
 
 
 def looks_wrong(context: Tensor) -> bool:
-    """A quick look at the result, in one pass: should somebody look closely?"""
-    # Zeros are suspicious, too: to a query with nothing but NaN for scores, torch's kernel on a CPU gives zeros.
+    """Whether the result may contain a NaN: a fast test in one pass."""
+    # Zeros count, too: for a query whose scores are all NaN, torch's CPU kernel returns zeros.
     return not bool(context.detach().sum().isfinite()) or bool((context[..., :1] == 0).any())
 
 
 def require_finite(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, context: Tensor) -> None:
-    """A ValueError that says where a NaN came from, if there is one. Hidden positions must have been cleared."""
+    """Raise a ValueError that names the source of a NaN, if there is one. Hidden positions must be cleared before."""
     arguments = {"query": query, "key": key, "value": value, "bias": bias}
     guilty = [name for name, x in arguments.items() if x is not None and not x.isfinite().all()]
     if guilty:
@@ -68,7 +68,7 @@ def require_finite(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | Non
 
 
 def _shared(seen: Tensor, x: Tensor) -> Tensor:
-    """`any` over the leading dimensions in which x is shared (keys shared by heads): seen by one is seen."""
+    """Return `any` of `seen` over the leading dimensions that x shares (such as keys shared by heads)."""
     seen = seen.reshape(*(1,) * (x.dim() - seen.dim()), *seen.shape)
     extra = seen.dim() - x.dim()
     for dim in range(seen.dim() - 2):

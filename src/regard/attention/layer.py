@@ -1,16 +1,16 @@
-"""The general attention layer, as it grows step by step.
+"""The general attention layer, built up step by step.
 
     one query                      c = attend(q, X, X)
     many queries                   C = attend(Q, X, X)
-    keys and values of their own   C = attend(Q, f_k(X), f_v(X))              the width of C is that of the values
+    separate keys and values       C = attend(Q, f_k(X), f_v(X))              the width of C is that of the values
     projected queries              C = attend(f_q(Y), f_k(X), f_v(X))         `Attention`; cross-attention if Y ≠ X
     queries from the input         C = attend(f_q(X), f_k(X), f_v(X))         `SelfAttention`
-    nothing left to learn          C = softmax(X Xᵀ / √d) X                   `self_attention`
+    nothing to learn               C = softmax(X Xᵀ / √d) X                   `self_attention`
     masked, many heads             see `masks` and `multihead`
 
-f_q, f_k, f_v are linear, networks with a hidden layer (`hidden=`), or nothing at all (width None). Vaswani et al.
-2017, section 3.2, arXiv:1706.03762, for the words query, key and value; Xu et al. 2015, arXiv:1502.03044, and
-Bahdanau et al. 2015, arXiv:1409.0473, for layers of this kind before those words.
+f_q, f_k, f_v are linear, networks with a hidden layer (`hidden=`), or the identity (width None). Vaswani et al.
+2017, section 3.2, arXiv:1706.03762, for the terms query, key and value; Xu et al. 2015, arXiv:1502.03044, and
+Bahdanau et al. 2015, arXiv:1409.0473, for earlier layers of this kind.
 """
 
 import torch
@@ -26,13 +26,13 @@ from regard.attention.trace import tracing
 
 
 def self_attention(x: Float[Tensor, "*b K D"], mask: Tensor | None = None) -> Float[Tensor, "*b K D"]:
-    """softmax(X Xᵀ / √d) X: every vector becomes an average of those it resembles, a word of its context."""
+    """Return softmax(X Xᵀ / √d) X: every vector becomes a weighted average of similar vectors."""
     context, _ = attend(ScaledDot(), x, x, x, mask)
     return context
 
 
 def projection(width: int, out: int | None, hidden: int | None = None) -> nn.Module:
-    """Linear; a network with one hidden layer, if `hidden` is given; nothing, if `out` is None."""
+    """Return a linear layer, a network with one hidden layer if `hidden` is given, or the identity if `out` is None."""
     if out is None:
         return nn.Identity()
     if hidden is None:
@@ -43,9 +43,9 @@ def projection(width: int, out: int | None, hidden: int | None = None) -> nn.Mod
 class Attention(nn.Module):
     """attend(f_q(x), f_k(memory), f_v(memory))
 
-    query_width, memory_width    of what comes in
-    key_width                    of f_q and f_k, where the score compares them; None leaves both out
-    value_width                  of f_v, and of what comes out; None leaves it out: the memory itself is averaged
+    query_width, memory_width    of the inputs
+    key_width                    of f_q and f_k, as compared by the score; None: no f_q and f_k
+    value_width                  of f_v and of the output; None: no f_v, the memory itself is averaged
     hidden                       of the networks f; None makes them linear
     """
 
@@ -87,7 +87,7 @@ class Attention(nn.Module):
 
 
 class CrossAttention(Attention):
-    """Scaled dot attention of one sequence to another, projected to one width."""
+    """Scaled dot attention of one sequence to another, with queries, keys and values of one width."""
 
     def __init__(self, query_width: int, memory_width: int, width: int, *, dropout: float = 0.0):
         super().__init__(ScaledDot(), query_width, memory_width, width, width, dropout=dropout)

@@ -1,4 +1,4 @@
-"""The leading dimensions `*b` that several tensors have together."""
+"""Broadcast of the leading dimensions `*b` of several tensors."""
 
 from itertools import zip_longest
 
@@ -6,9 +6,9 @@ from torch import Size, Tensor
 
 
 def leading_shape(*tensors: Tensor) -> Size:
-    """Of tensors "*b N D", all of `*b` after broadcasting: sizes must be the same or 1, counted from the right.
+    """Return the broadcast `*b` of tensors "*b N D": sizes must be equal or 1, counted from the right.
 
-    `torch.broadcast_shapes` knows symbolic sizes as well, for which it imports sympy: half a second of a start.
+    `torch.broadcast_shapes` also handles symbolic sizes, and imports sympy for it, which takes half a second.
     """
     lead: list[int] = []
     for sizes in zip_longest(*(tensor.shape[-3::-1] for tensor in tensors), fillvalue=1):

@@ -1,4 +1,4 @@
-"""Learned positions: a vector for each position up to a largest one.
+"""Learned positions: a vector for each position up to a maximum.
 
     x_t + P[t]        P: a table of parameters
 
@@ -22,8 +22,8 @@ class Learned(nn.Module):
         nn.init.normal_(self.table, std=0.02)  # as in BERT and GPT-2: well below the size of embeddings
 
     def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T E"]:
-        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
-        rows, or of each, whose T is 1."""
+        """`start`: position of the first of the T vectors (in decoding, the steps so far), for all rows or one
+        for each row, with T = 1."""
         stop = int(start.max()) + 1 if isinstance(start, Tensor) else start + x.shape[-2]
         if stop > len(self.table):
             raise ValueError(

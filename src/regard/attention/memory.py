@@ -1,4 +1,4 @@
-"""What every encoder makes and every decoder attends to: a set of vectors with a mask."""
+"""The encoder output (memory) that decoders attend to: vectors with a mask."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Memory:
-    """K vectors a batch row, a mask (True = may attend; None = all of them), and one vector that sums them up.
+    """K vectors for each batch row, a mask (True = may attend; None = all), and one summary vector.
 
     `summary` is the *thought vector* of sequence-to-sequence without attention: a recurrent encoder's last state, or
     the mean of the vectors for encoders that have no last state.

@@ -1,4 +1,4 @@
-"""A name for every module that a trace meets: its path in the model that was met first."""
+"""Names for the modules in a trace: the path in the first model that contains the module."""
 
 from torch import nn
 
@@ -9,7 +9,7 @@ class ModuleNames:
         self._used: set[str] = set()
 
     def of(self, module: nn.Module) -> str:
-        """Its name. One that was not met as part of another is the root of its own parts."""
+        """Return the name of a module. A module that is not part of a known one becomes a root."""
         if module not in self._names:
             self.learn(module)
         return self._names[module]
@@ -21,7 +21,7 @@ class ModuleNames:
                 self._names[module] = self._unused(path or kind, kind)
 
     def _unused(self, name: str, kind: str) -> str:
-        """Two models under one trace may have parts of one name: the second's become 'Kind.part', 'Kind.part#2'."""
+        """Return a unique name; a part of a second model with the same name becomes 'Kind.part', 'Kind.part#2'."""
         if name in self._used and not name.startswith(kind):
             name = f"{kind}.{name}"
         number, unique = 1, name

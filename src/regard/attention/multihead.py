@@ -2,12 +2,13 @@
 
     head_h = attend(x W_q^h, m W_k^h, m W_v^h)        y = [head_1; …; head_H] W_o
 
-Vaswani et al. 2017, section 3.2.2, arXiv:1706.03762. x asks and m, the memory, answers; self-attention is m = x.
-Where we differ: any score may take the place of the scaled dot product (its weights are shared by the heads); heads
+Vaswani et al. 2017, section 3.2.2, arXiv:1706.03762. x gives the queries, m (the memory) keys and values; m = x in
+self-attention.
+Where we differ: any score may replace the scaled dot product (its weights are shared by the heads); heads
 may have any width; several heads may share keys and values (`kv_heads`: Ainslie et al. 2023, section 2.2,
 arXiv:2305.13245; 1 is Shazeer 2019, arXiv:1911.02150).
 
-Caches are values: `project_memory` and `step` give a `KeyValue` to the caller, and nothing stays on the module.
+Caches are values: `project_memory` and `step` return a `KeyValue` to the caller, and the module keeps none.
 """
 
 from jaxtyping import Float
@@ -33,7 +34,7 @@ class MultiHead(Projections):
         *,
         causal: bool = False,
     ) -> Float[Tensor, "*n Q D"]:
-        """Attend to the memory, or to x itself if there is none.
+        """Attend to the memory, or to x itself without one.
 
         mask    True = may attend: `B K` (which keys are real), `B Q K` or `B H Q K`, where B, H and Q may be 1
         causal  no query sees a later key. Padding at the end then needs no mask: no real query sees it
@@ -55,13 +56,13 @@ class MultiHead(Projections):
         if B != N and (B == 0 or N % B or causal):
             raise ValueError(f"x has {N} rows and the memory {B}; they must be equal, or (if not causal) a multiple")
         beams = x if B == N else x.reshape(B, N // B * x.shape[1], self.width)
-        query = split_heads(gradients.linear(beams, *self._query_part(), self.training), self.heads)
+        query = split_heads(gradients.linear(beams, *self._query_part(), self.training), self.heads)  # (B, H, R, d)
         return self._attend(x, query, memory, mask, causal)
 
     def step(
         self, x: Float[Tensor, "N T D"], past: KeyValue | PreallocatedCache | None, mask: Tensor | None = None
     ) -> tuple[Float[Tensor, "N T D"], KeyValue | PreallocatedCache]:
-        """Causal self-attention for the next T vectors (usually one), after those that the past holds."""
+        """Return causal self-attention of the next T vectors (usually one), which follow those in `past`."""
         if isinstance(past, PreallocatedCache):
             query, new = self._project_all(x, start=past.length)
             cache = past.and_then(new)
@@ -71,7 +72,7 @@ class MultiHead(Projections):
         return self._attend(x, query, new, mask, causal=True), new
 
     def preallocate(self, like: Tensor, rows: int, places: int) -> PreallocatedCache:
-        """Buffers for the keys and values of `rows` texts of up to `places` steps, of the type and device of `like`."""
+        """Return buffers for the keys and values of `rows` texts of up to `places` steps, with the dtype of `like`."""
         _, keys, values = self.sizes
         return PreallocatedCache.empty(
             like, rows, self.kv_heads, places, keys // self.kv_heads, values // self.kv_heads
@@ -85,11 +86,11 @@ class MultiHead(Projections):
         mask: Tensor | None,
         causal: bool,
     ) -> Float[Tensor, "N Q D"]:
-        """R queries a row of the memory: Q, or Q for each of its beams."""
+        """Attend with R queries for each row of the memory: Q, or Q for each of its beams."""
         bias = None if self.relative is None else self.relative(query.shape[-2], memory.key.shape[-2])
         mask = None if mask is None else mask_for_heads(mask, query.shape[0], memory.key.shape[-2])
         grouped = self.kv_heads < self.heads
-        if grouped:  # B Hkv G Q d against B Hkv 1 K d: `attend` shares keys without copying them
+        if grouped:  # (B, Hkv, G, Q, d) and (B, Hkv, 1, K, d): `attend` shares keys without copying them
             query = group_heads(query, self.kv_heads)
             mask = None if mask is None else group_heads(mask, self.kv_heads)
             bias = None if bias is None else group_heads(bias, self.kv_heads)
@@ -100,13 +101,11 @@ class MultiHead(Projections):
             need_weights=trace is not None, prepared=True, check_finite=not self.training,
         )  # fmt: skip
         if grouped:
-            context = context.flatten(1, 2)
+            context = context.flatten(1, 2)  # (B, H, R, dv)
         if trace is not None and weights is not None:
             weights = weights.flatten(1, 2) if grouped else weights
-            if (
-                weights.shape[0] < x.shape[0]
-            ):  # beams are rows of x, and become rows of the picture: B H n·Q K → B·n H Q K
+            if weights.shape[0] < x.shape[0]:  # beams are rows of x and of the traced weights: B H n·Q K → B·n H Q K
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
-            out = self.out.weight.T.unflatten(0, (self.heads, -1))
+            out = self.out.weight.T.unflatten(0, (self.heads, -1))  # (H, dv, D)
             trace.keep(self, weights, memory.value.flatten(1, 2) if grouped else memory.value, out)
         return gradients.apply(self.out, context.transpose(1, 2).reshape(*x.shape[:2], self.out.in_features))

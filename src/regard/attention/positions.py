@@ -1,12 +1,12 @@
-"""Where things are. Attention by itself sees a set; positions make a sequence, or a grid, of it.
+"""Positions. Attention alone processes a set; positions make it a sequence or a grid.
 
-    add      x_t + p_t        which takes vectors as wide as the positions
+    add      x_t + p_t        vectors and positions have the same width
     concat   [x_t; p_t]       which makes x wider by the width of the positions
 
-Each kind of position has its file, and is a module from x to x with positions:
+Each kind of position has its own file, and is a module from x to x with positions:
 
     sinusoidal       waves of the position t: any length, nothing to learn
-    learned          a vector for each position, up to a largest one
+    learned          a vector for each position, up to a maximum
     grid_positions   both for rows and columns: pictures
 
 See `rotary` and `relative` for positions inside the score.

@@ -1,9 +1,9 @@
-"""The weights of multi-head attention, and what they make of vectors: queries, keys and values.
+"""The weights of multi-head attention, and its projections to queries, keys and values.
 
     q^h = x W_q^h        k^h = m W_k^h        v^h = m W_v^h
 
-Keys leave as the score wants them (`Score.prepare`), and with rotary positions queries and keys are turned by theirs.
-What becomes of them is said in `multihead`.
+Keys are prepared for the score (`Score.prepare`); with rotary positions queries and keys are rotated. `multihead`
+describes the rest.
 """
 
 from jaxtyping import Float
@@ -36,12 +36,12 @@ class Projections(nn.Module):
         relative: Alibi | RelativeBias | None = None,
     ):
         """
-        memory_width   of the memory, where that is something else than x; then x does not attend to itself
+        memory_width   of the memory if it is not x; then x does not attend to itself
         head_width     of queries and keys in each head; width / heads if not given
         value_width    of values in each head; head_width if not given
         kv_heads       number of different keys and values; heads if not given
         dropout        of the weights, in training
-        rotary         turns queries and keys by their positions
+        rotary         rotates queries and keys by their positions
         relative       bias on the scores by distance
         """
         super().__init__()
@@ -64,7 +64,7 @@ class Projections(nn.Module):
 
         value_width = head_width if value_width is None else value_width
         queries, keys, values = self.sizes = (heads * head_width, kv_heads * head_width, kv_heads * value_width)
-        # Queries, keys and values of self-attention come from one product, which is faster than three.
+        # Self-attention computes queries, keys and values in one product, which is faster than three.
         if memory_width is None:
             self.project = nn.Linear(width, queries + keys + values, bias=bias)
         else:
@@ -74,7 +74,7 @@ class Projections(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier, with the gain that torch's joint matrix for q, k and v comes to; biases start at zero."""
+        """Initialize by Xavier, with the gain of torch's joint matrix for q, k and v; biases start at zero."""
         (query, query_bias), (memory, memory_bias) = self._query_part(), self._memory_part()
         for weight in (query, *memory.split(self.sizes[1:])):
             nn.init.xavier_uniform_(weight, gain=2**-0.5)
@@ -84,14 +84,14 @@ class Projections(nn.Module):
                 nn.init.zeros_(bias)
 
     def project_memory(self, memory: Float[Tensor, "B K M"]) -> KeyValue:
-        """Keys and values of a memory that will be attended to again and again."""
+        """Return the keys and values of a memory, for repeated use."""
         require_vectors("memory", memory, self.width if self.memory_width is None else self.memory_width)
         key, value = gradients.linear(memory, *self._memory_part(), self.training).split(self.sizes[1:], dim=-1)
         return KeyValue(self.score.prepare(split_heads(key, self.kv_heads)), split_heads(value, self.kv_heads))
 
     def _project_all(self, x: Float[Tensor, "N T D"], start: int) -> tuple[Float[Tensor, "N H T d"], KeyValue]:
         if self.memory_width is not None:
-            raise ValueError("this MultiHead was built with memory_width, to attend to a memory: give it one")
+            raise ValueError("this MultiHead was built with memory_width: pass a memory")
         require_vectors("x", x, self.width)
         query, key, value = gradients.apply(self.project, x).split(self.sizes, dim=-1)
         query, key, value = (
@@ -103,12 +103,12 @@ class Projections(nn.Module):
         return query, KeyValue(self.score.prepare(key), value)
 
     def _query_part(self) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias that make queries."""
+        """Return the weight and bias of the queries."""
         weight, bias, queries = self.project.weight, self.project.bias, self.sizes[0]
         return weight[:queries], None if bias is None else bias[:queries]
 
     def _memory_part(self) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias that make keys and values."""
+        """Return the weight and bias of the keys and values."""
         if self.memory_width is not None:
             return self.project_kv.weight, self.project_kv.bias
         weight, bias, queries = self.project.weight, self.project.bias, self.sizes[0]

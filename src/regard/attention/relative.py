@@ -6,7 +6,7 @@ looks at the past only; for self-attention in both directions the distance count
 T5: b learned, one number for each head and bucket of distances; near distances have a bucket each, far ones share,
 logarithmically (Raffel et al. 2020, section 2.1, arXiv:1910.10683, and the bucket rule of its published code).
 
-Both give the bias for Q queries and K keys whose ends stand beside each other, as everywhere here.
+Both return the bias for Q queries and K keys; the last query is aligned with the last key.
 """
 
 import math
@@ -34,7 +34,7 @@ class Alibi(nn.Module):
 
 class RelativeBias(nn.Module):
     def __init__(self, heads: int, *, buckets: int = 32, farthest: int = 128, both_ways: bool = True):
-        """`both_ways=False` is for causal attention: all buckets then go to the past."""
+        """`both_ways=False` is for causal attention: all buckets are then for the past."""
         super().__init__()
         if buckets < 4 or buckets % 2:
             raise ValueError(f"buckets={buckets} must be even and at least 4")
@@ -48,7 +48,7 @@ class RelativeBias(nn.Module):
         return self.bias[:, self._bucket(_distance(Q, K, self.bias.device))]
 
     def _bucket(self, distance: Int[Tensor, "Q K"]) -> Int[Tensor, "Q K"]:
-        """Half of the buckets hold one distance each, the other half grow logarithmically up to `farthest`."""
+        """Return buckets: half are for one distance each, the others grow logarithmically up to `farthest`."""
         count, first = self.buckets, torch.zeros_like(distance)
         if self.both_ways:
             count //= 2
@@ -63,5 +63,5 @@ class RelativeBias(nn.Module):
 
 
 def _distance(Q: int, K: int, device: torch.device) -> Int[Tensor, "Q K"]:
-    """j − i, counted so that the last query stands beside the last key."""
+    """Return j − i, with the last query aligned with the last key."""
     return torch.arange(K, device=device) - (torch.arange(Q, device=device) + (K - Q)).unsqueeze(1)

@@ -1,13 +1,13 @@
-"""What an attention is for: who looks at what, and in which layer.
+"""The role of an attention module: what attends to what, and in which layer.
 
-    encoder   the vectors of an input look at each other
-    decoder   each step of an output looks back at the steps before it
-    cross     each step of an output looks at the memory of an input
-    pooling   one learned query looks at a memory
-    gate      not weights over anything, but how much of what was looked at is let through
+    encoder   the vectors of an input attend to each other
+    decoder   each step of an output attends to the steps before it
+    cross     each step of an output attends to the memory of an input
+    pooling   one learned query attends to a memory
+    gate      no weights over keys, but a factor on the context
 
-Whoever puts an attention into its place says which one it is (`module.role = Role("cross", 2)`), a trace keeps it with
-the weights, and nobody has to read it off the name of a module. Recurrent layers have a place, too: `Recurrence`.
+The code that builds a model sets the role (`module.role = Role("cross", 2)`). A trace stores it with the weights, so
+that module names need not be parsed. Recurrent layers have a similar mark: `Recurrence`.
 """
 
 from typing import Literal, NamedTuple, TypeVar
@@ -19,8 +19,8 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Role(NamedTuple):
-    """`followed`: vectors stay at their places from one layer to the next, so that weights can be followed through
-    them; between the layers of a CNN, convolutions mix what is near."""
+    """`followed`: vectors keep their positions from one layer to the next, so that weights can be followed through
+    them; in a CNN, convolutions mix neighbors between the layers."""
 
     kind: RoleKind
     layer: int = 0
@@ -28,13 +28,13 @@ class Role(NamedTuple):
 
 
 class Recurrence(NamedTuple):
-    """Of a recurrent layer (`module.recurrence`): whether its states read an input or write an output. `backward`: what
-    it is given is turned round, the last vector first."""
+    """The role of a recurrent layer (`module.recurrence`): whether its states read an input or write an output.
+    `backward`: its input is reversed, the last vector first."""
 
     kind: Literal["encoder", "decoder"]
     backward: bool = False
 
     def of(self, layer: M) -> M:
-        """The layer, which now says so."""
+        """Set this role on the layer and return the layer."""
         object.__setattr__(layer, "recurrence", self)
         return layer

@@ -2,16 +2,16 @@
 
     (x'_{2i}, x'_{2i+1}) = (x_{2i}, x_{2i+1}) turned by t / 10000^{2i/d}      so that q'_s · k'_t depends on s − t only
 
-Su et al. 2021, "RoFormer", section 3.2, arXiv:2104.09864. Queries and keys are turned by an angle that grows with
-their position; the dot product of two of them then sees only the distance. Pairs are neighbors, as in the paper, or
-with `halves` feature i and feature i + d/2, as in the files of LLaMA and its kin: the same up to an order of features.
+Su et al. 2021, "RoFormer", section 3.2, arXiv:2104.09864. Queries and keys are rotated by an angle that grows with
+their position; the dot product of two then depends on the distance only. Pairs are neighbors, as in the paper, or
+with `halves` feature i and feature i + d/2, as in LLaMA files: the same up to the order of features.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-_READY = 2048  # positions whose turns are computed in advance; those beyond are computed when they are needed
+_READY = 2048  # positions with precomputed rotations; others are computed when needed
 
 
 class Rotary(nn.Module):
@@ -28,22 +28,22 @@ class Rotary(nn.Module):
         self.register_buffer("turns", self._turns(0, _READY), persistent=False)
 
     def _turns(self, start: int, stop: int) -> Float[Tensor, "2 T h"]:
-        """Cosines and sines. Angles in float32 whatever the vectors are: in bfloat16 position 257 does not exist."""
+        """Return cosines and sines. Angles are float32 for any vectors: bfloat16 cannot represent position 257."""
         step = torch.arange(start, stop, device=self.frequency.device, dtype=torch.float32)
         angle = step.unsqueeze(1) * self.frequency.float()
         return torch.stack([angle.cos(), angle.sin()])
 
     def at(self, place: int) -> Float[Tensor, "2 h"]:
-        """Cosines and sines of one position."""
+        """Return cosines and sines of one position."""
         turns, row = self.row(place)
         return turns[:, row]
 
     def row(self, place: int) -> tuple[Float[Tensor, "2 T h"], int]:
-        """A table that has the position, and where."""
+        """Return a table that contains the position, and its index there."""
         return (self.turns, place) if place < _READY else (self._turns(place, place + 1), 0)
 
     def forward(self, x: Float[Tensor, "*b T d"], start: int = 0) -> Float[Tensor, "*b T d"]:
-        """Turn T vectors, the first of which is at position `start`."""
+        """Rotate T vectors, the first of which is at position `start`."""
         if x.shape[-1] != 2 * len(self.frequency):
             raise ValueError(
                 f"vectors have width {x.shape[-1]}, but rotary positions were built for {2 * len(self.frequency)}"

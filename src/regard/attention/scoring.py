@@ -1,8 +1,8 @@
-"""How weights came about, as a trace keeps it: what they are the softmax of, and what they average.
+"""The computation of attention weights in a trace: the scores, and the values that are averaged.
 
     e = score(q, k) + bias       a = softmax(e) where the mask allows       y = Σ_heads Σ_j a_j v_j W_o
 
-`row` has the numbers of one query of one head, and `added` what each of its keys brings to y.
+`row` returns the numbers of one query of one head, and `added` the contribution of each key to y.
 """
 
 from typing import NamedTuple
@@ -16,26 +16,26 @@ from regard.attention.score import DotForm, Score, TanhForm
 
 
 class Values(NamedTuple):
-    """`value` B H K Dv (or B K Dv for one head), and `out` H Dv D, None where values go on as they are."""
+    """`value`: B H K Dv (or B K Dv for one head); `out`: H Dv D, or None without an output layer."""
 
     value: Tensor
     out: Tensor | None
 
 
 class ScoredRow(NamedTuple):
-    """`form`: of the query and all keys. `scores`: with their bias, −∞ where the mask hides a key."""
+    """`form`: of the query and all keys. `scores`: including the bias; −∞ for keys that the mask hides."""
 
     form: DotForm | TanhForm
     bias: Float[Tensor, " K"] | None
     scores: Float[Tensor, " K"]
 
     def with_key(self, key: int) -> DotForm | TanhForm:
-        """The form of the query and one key."""
+        """Return the form of the query and one key."""
         return self.form._replace(key=self.form.key[[key]])
 
 
 class Scoring(NamedTuple):
-    """Of one call. `together`: one softmax for all queries; each key belongs to the query whose score is highest."""
+    """The computation of one call. `together`: one softmax for all queries; each key belongs to its best query."""
 
     score: Score
     form: DotForm | TanhForm
@@ -45,7 +45,7 @@ class Scoring(NamedTuple):
     values: Values | None = None
 
     def row(self, weights: Float[Tensor, "N H Q K"], batch: int, head: int, query: int) -> ScoredRow:
-        """`weights`: those of this call, of which the row is one; its beams may share the keys of a row."""
+        """Return one row. `weights`: the weights of this call; beams may share the keys of a row."""
         own, beam = divmod(batch, len(weights) // len(self._expanded(self.form.query)))
         query += beam * weights.shape[-2]
         form = self.form._replace(
@@ -65,7 +65,7 @@ class Scoring(NamedTuple):
     def added(
         self, weights: Float[Tensor, "N H Q K"], batch: int, query: int
     ) -> tuple[Float[Tensor, "H K D"], Float[Tensor, "H K Dv"]]:
-        """What each key of each head adds to the output, whose sum that is; and the values that are averaged."""
+        """Return what each key of each head adds to the output (their sum), and the values that are averaged."""
         assert self.values is not None
         value, out = self.values
         value = value if value.ndim == 4 else value.unsqueeze(1)
@@ -78,6 +78,6 @@ class Scoring(NamedTuple):
         return x.expand(*leading_shape(self.form.query, self.form.key), *(size or x.shape[-2:]))
 
     def _of_head(self, x: Tensor, batch: int, head: int, size: tuple[int, int] | None = None) -> Tensor:
-        """N M: heads stand in one leading dimension after the batch, in two (groups that share keys), or in none."""
+        """Return one head, N M. Heads are one dimension after the batch, two (groups that share keys), or none."""
         one = self._expanded(x, size)[batch]
         return one.reshape(-1, *one.shape[-2:])[head]

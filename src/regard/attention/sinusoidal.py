@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from regard.attention.positions import Combine, known_combine, with_positions
 
-_READY = 1024  # sinusoids that are computed in advance; those beyond are computed when they are needed
+_READY = 1024  # positions with precomputed sinusoids; others are computed when needed
 
 
 def sinusoids(length: int, width: int, *, start: int = 0) -> Float[Tensor, "T D"]:
-    """The table PE(t, ·) for t = start … start + length − 1, interleaved. An odd width leaves out the last cosine."""
-    # In double: the angles of late positions are large, and float32 would round them away.
+    """Return PE(t, ·) for t = start … start + length − 1, interleaved. An odd width omits the last cosine."""
+    # In float64: the angles of late positions are large, and float32 would lose precision.
     step = torch.arange(start, start + length, dtype=torch.float64)
     even = torch.arange(0, width, 2, dtype=torch.float64)
     angle = step.unsqueeze(1) * 10000 ** (-even / width)
@@ -35,8 +35,8 @@ class Sinusoidal(nn.Module):
         self.register_buffer("table", sinusoids(_READY, width), persistent=False)
 
     def forward(self, x: Float[Tensor, "*b T D"], start: int | Int[Tensor, " N"] = 0) -> Float[Tensor, "*b T E"]:
-        """`start` is the position of the first of the T vectors: in decoding, the number of steps already taken; of all
-        rows, or of each, whose T is 1."""
+        """`start`: position of the first of the T vectors (in decoding, the steps so far), for all rows or one
+        for each row, with T = 1."""
         if isinstance(start, Tensor):
             last = int(start.max())
             table = self.table if last < _READY else sinusoids(last + 1, self.width).to(x.device)

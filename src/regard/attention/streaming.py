@@ -2,9 +2,9 @@
 
     e_ij = wᵀ tanh(q_i + k_j) + bias_ij,     a_i = softmax_j(e_i),     c_i = Σ_j a_ij v_j
 
-Written down directly this makes a tensor of Q×K×D, and keeps it for the backward pass. The idea of Dao et al. 2022,
+The direct equation needs a tensor of Q×K×D, and keeps it for the backward pass. The idea of Dao et al. 2022,
 "FlashAttention", arXiv:2205.14135 (and of Rabe, Staats 2021, arXiv:2112.05682) is to compute a block at a time, to
-keep of each row only its log-sum-exp L_i, and to compute the block again when the gradient asks for it. They do it
+keep only the log-sum-exp L_i of each row, and to compute the block again for the gradient. They do it
 for dot products; here it is for tanh. With t = tanh(q_i + k_j) and g the gradient of c,
 
     a_ij  = exp(e_ij − L_i)                     δ_i  = Σ_j a_ij (g_i·v_j) = g_i·c_i
@@ -35,11 +35,11 @@ def streaming_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "*b Q Dv"]:
-    """softmax(form + bias) value. Rows that may attend to nothing are zero, in value and in gradient."""
+    """Return softmax(form + bias) value. Rows that may attend to nothing are zero, in value and in gradient."""
     Q, K = form.query.shape[-2], form.key.shape[-2]
     lead = leading_shape(form.query, form.key, value)
 
-    # Drawn on the CPU even if the tensors are elsewhere, so that nobody has to wait for it.
+    # Sampled on the CPU even if the tensors are on another device, to avoid a synchronization.
     seed = int(torch.randint(2**62, (), device="cpu")) if dropout else 0
     with no_autocast(value.device):
         context = _StreamingAttention.apply(

@@ -1,8 +1,8 @@
-"""How `streaming` and `tanh_table` cut their work: blocks of rows and queries, spans of keys, and a tile of tanh values
-for each.
+"""The tiling of `streaming` and `tanh_table`: blocks of rows and queries, spans of keys, and a tile of tanh values for
+each.
 
-Forward and backward walk through the same blocks, with the same masks and the same dropout, which is drawn anew from
-its seed.
+Forward and backward visit the same blocks, with the same masks and the same dropout, which is sampled again from its
+seed.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.native import kernels
 
-# Numbers in a tile of tanh values. On a CPU: four megabytes of float32, shared out among the caches of the cores.
+# Elements in a tile of tanh values. On a CPU: four megabytes of float32, spread over the caches of the cores.
 # Smaller tiles are no faster on one thread, and make several threads wait for each other more often. Elsewhere: enough
 # work for one launch of a kernel.
 TILE_ON_CPU, TILE_ELSEWHERE = 2**20, 2**25
@@ -27,14 +27,14 @@ class Block(NamedTuple):
     queries: slice
 
     def of(self, table: Tensor) -> Tensor:
-        """The part of a table B×Q×K that belongs to the block; B and Q may be 1."""
+        """Return the part of a table B×Q×K in the block; B and Q may be 1."""
         rows = self.rows if table.shape[0] > 1 else slice(None)
         queries = self.queries if table.shape[1] > 1 else slice(None)
         return table[rows, queries]
 
 
 class Plan:
-    """How the work is cut: forward and backward walk through the same blocks, with the same masks and dropout."""
+    """The tiling of one call: forward and backward visit the same blocks, with the same masks and dropout."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Plan:
             yield slice(key, key + self.keys)
 
     def tanh(self, query: Tensor, key: Tensor) -> Tensor:
-        """tanh(q_i + k_j) for a block of queries and a span of keys, always in the same piece of memory."""
+        """Return tanh(q_i + k_j) for a block of queries and a span of keys, always in the same buffer."""
         shape = (query.shape[0], query.shape[1], key.shape[1], key.shape[2])
         if self._tile is None:
             self._tile = query.new_empty(self.rows * self.queries * self.keys * query.shape[2])
@@ -72,7 +72,7 @@ class Plan:
         return torch.add(query.unsqueeze(2), key.unsqueeze(1), out=tile).tanh_()
 
     def table(self, query: Tensor, key: Tensor, weight: Tensor) -> Tensor:
-        """wᵀ tanh(q_i + k_j) for a block of queries with all keys."""
+        """Return wᵀ tanh(q_i + k_j) for a block of queries with all keys."""
         if kernels.available(query, key, weight):
             return kernels.tanh_scores(query, key, weight)
         table = query.new_empty(*query.shape[:2], self.K)
@@ -81,7 +81,7 @@ class Plan:
         return table
 
     def finish(self, scores: Tensor, bias: Tensor | None, block: Block, span: slice = slice(None)) -> Tensor:
-        """With the bias, and −∞ where the queries may not attend. Works in place."""
+        """Add the bias, and −∞ where the queries may not attend, in place."""
         if bias is not None:
             scores += block.of(bias)[..., span]
         if self.mask is not None:
@@ -92,7 +92,7 @@ class Plan:
         return scores
 
     def drop(self, weights: Tensor) -> Tensor:
-        """Dropout for a block of weights: times 0 or 1/(1 − p), the same factors each time the plan is walked."""
+        """Apply dropout to a block of weights: factors 0 or 1/(1 − p), the same in forward and backward."""
         if not self.dropout:
             return weights
         keep = 1 - self.dropout
@@ -100,13 +100,13 @@ class Plan:
 
 
 class TanhGradients:
-    """Sums over tiles, of the gradients de of their scores; those of queries and keys still lack the factor w."""
+    """Gradients summed over tiles, from the gradients de of the scores; without the factor w for queries and keys."""
 
     def __init__(self, query: Tensor, key: Tensor, weight: Tensor):
         self.query, self.key, self.weight = map(torch.zeros_like, (query, key, weight))
 
     def add(self, block: Block, span: slice, tanh: Tensor, d_scores: Tensor) -> None:
-        """Of one tile, which is used up: it becomes de · t² in place."""
+        """Add the gradients of one tile, which is overwritten by de · t²."""
         self.weight += d_scores.flatten() @ tanh.flatten(0, 2)
         tanh.square_().mul_(d_scores.unsqueeze(-1))
         self.query[block] += d_scores.sum(2).unsqueeze(-1) - tanh.sum(2)
@@ -114,11 +114,11 @@ class TanhGradients:
 
 
 def flat(x: Tensor, lead: torch.Size) -> Tensor:
-    """All leading dimensions, broadcast to `lead`, as one."""
+    """Broadcast the leading dimensions to `lead` and flatten them to one."""
     return x.expand(*lead, *x.shape[-2:]).reshape(-1, *x.shape[-2:])
 
 
 def flat_table(x: Tensor, lead: torch.Size, K: int) -> Tensor:
-    """The same for a mask or a bias, which stays one for all rows of the batch if it is one."""
+    """Do the same for a mask or a bias; a leading size of 1 stays 1."""
     x = x.expand(*x.shape[:-2], x.shape[-2], K)
     return flat(x, lead) if x.shape[:-2].numel() > 1 else x.reshape(1, *x.shape[-2:])

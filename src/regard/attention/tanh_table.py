@@ -1,9 +1,9 @@
-"""The table of scores of the tanh form, in memory that is no more than the table's own.
+"""The table of scores of the tanh form, without more memory than the table itself.
 
     e_ij = wᵀ tanh(q_i + k_j)
 
-Whoever looks at attention wants the table Q×K, and the equation makes a tensor of Q×K×D on the way, which autograd
-keeps. Here, as in `streaming`, a tile of tanh values is made at a time, and made again when a gradient asks for it.
+To inspect attention, the table Q×K is needed; the direct equation makes an intermediate tensor of Q×K×D, which autograd
+keeps. Here, as in `streaming`, one tile of tanh values is computed at a time, and again for the gradient.
 """
 
 import torch

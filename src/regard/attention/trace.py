@@ -1,23 +1,22 @@
-"""Looking at attention from outside.
+"""Traces: record the attention weights of a model from outside.
 
     with Trace(model) as seen:
         model(batch)
     seen.names                       # ['encoder.layers.0.attention', ...]
     seen['encoder.layers.0.attention']   # weights, B H Q K
 
-Attention modules never store their weights. They ask `tracing()` whether somebody looks; if so, they compute their
-weights in the open and hand them to `Trace.keep`, if not, the fused kernel runs and there is nothing to keep. The
-active trace is a context variable, so a trace sees what runs in its own thread (or async task) and no other. Of
-nested traces the innermost sees.
+Attention modules never store their weights. They check `tracing()`: under a trace, they compute their weights
+explicitly and pass them to `Trace.keep`; otherwise the fused kernel runs. The active trace is a context variable, so a
+trace records only its own thread (or async task). Of nested traces the innermost records.
 
-`Trace(model, values=True)` also keeps what was averaged: `seen.values(name)`.
-`Trace(model, scores=True)` also keeps what weights are the softmax of: `seen.scorings(name)`.
-`Trace(model, gradients=True)` also keeps the weights as part of the graph: `seen.gradients(total)` is then the gradient
+`Trace(model, values=True)` also keeps the values that were averaged: `seen.values(name)`.
+`Trace(model, scores=True)` also keeps the scores before the softmax: `seen.scorings(name)`.
+`Trace(model, gradients=True)` also keeps the weights in the graph: `seen.gradients(total)` is then the gradient
 of a number by the weights of every attention.
 
-`Trace()` needs no model: while it is active, a global hook notes the names of the parts of each module called. The
-names are then relative to the module first called. A method that is not `forward` (a decoder's `step`) passes by all
-hooks; to trace one by name, say `Trace(model)`.
+`Trace()` needs no model: while it is active, a global hook records the names of the parts of each module called. The
+names are then relative to the module first called. Methods other than `forward` (a decoder's `step`) do not trigger
+hooks; use `Trace(model)` for them.
 """
 
 from contextvars import ContextVar, Token
@@ -37,7 +36,7 @@ _active: ContextVar["Trace | None"] = ContextVar("regard_trace", default=None)
 
 
 def tracing() -> "Trace | None":
-    """The trace that is looking at this moment, or None."""
+    """Return the active trace, or None."""
     return _active.get()
 
 
@@ -57,7 +56,7 @@ class Trace(TracedWeights):
 
     def __enter__(self) -> "Trace":
         if self._token is not None:
-            raise RuntimeError("this Trace is active already; make a new one for each with statement")
+            raise RuntimeError("this Trace is already active; create a new one for each with statement")
         self._token = _active.set(self)
         self._hook = register_module_forward_pre_hook(self._before_forward)
         return self
@@ -76,9 +75,9 @@ class Trace(TracedWeights):
         value: Float[Tensor, "*v K Dv"] | None = None,
         out: Float[Tensor, "H Dv D"] | None = None,
     ) -> None:
-        """Called by attention modules, once for each computation. What is shown has no part in any gradient.
+        """Record weights; called by attention modules once for each computation. Recorded tensors are detached.
 
-        `value`: the vectors that were averaged, a set for each head or for groups of them; `out`: each head's part of
+        `value`: the averaged vectors, one set for each head or group of heads; `out`: each head's part of
         the matrix that mixes the heads, where there is one.
         """
         name = self._names.of(module)
@@ -90,17 +89,17 @@ class Trace(TracedWeights):
         self._scoring = None
         if self._values is not None and value is not None:
             self._values[name] = Values(value.detach(), None if out is None else out.detach())
-        if self._in_graph is not None:  # what is shown may be a view of what was used
+        if self._in_graph is not None:  # the recorded tensor may be a view of the one used
             self._in_graph.setdefault(name, []).append(weights if weights._base is None else weights._base)
 
     def scored(self, scoring: Scoring) -> None:
-        """Called by whoever computes weights in the open, before they are kept."""
+        """Record the scoring; called by code that computes weights explicitly, before `keep`."""
         self._scoring = scoring if self.scores else None
 
     def gradients(self, total: Float[Tensor, ""]) -> dict[str, Float[Tensor, "*b Q K"]]:
-        """∂ total / ∂ weights of every attention, shaped as `self[name]`; of a trace with gradients=True."""
+        """Return ∂ total / ∂ weights of every attention, shaped as `self[name]`; needs gradients=True."""
         if self._in_graph is None:
-            raise RuntimeError("this trace keeps no gradients: say Trace(model, gradients=True)")
+            raise RuntimeError("this trace keeps no gradients: use Trace(model, gradients=True)")
         flat = [one for calls in self._in_graph.values() for one in calls]
         found = iter(torch.autograd.grad(total, flat, allow_unused=True, materialize_grads=True))
         return {

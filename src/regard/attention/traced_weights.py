@@ -1,4 +1,4 @@
-"""What a trace has seen: the weights of every attention that ran, by its name."""
+"""The attention weights that a trace recorded, by name."""
 
 import torch
 from jaxtyping import Float
@@ -18,46 +18,46 @@ class TracedWeights:
 
     @property
     def names(self) -> list[str]:
-        """Every attention that ran, in the order in which they first did."""
+        """Return the names of all attentions that ran, in the order of their first call."""
         self._require_something()
         return list(self._kept)
 
     def module(self, name: str) -> nn.Module:
-        """The attention of this name."""
+        """Return the attention module of this name."""
         return self._modules[name]
 
     def role(self, name: str) -> Role:
-        """What the attention of this name is for. One that nobody has placed is taken for self-attention."""
+        """Return the role of the attention of this name; without one, it counts as encoder self-attention."""
         role = getattr(self._modules[name], "role", None)
         return role if isinstance(role, Role) else Role("encoder", list(self._kept).index(name))
 
     def values(self, name: str) -> Values:
-        """What the attention of this name averaged; of a trace with values=True."""
+        """Return the values that this attention averaged; needs values=True."""
         if self._values is None:
-            raise RuntimeError("this trace keeps no values: say Trace(model, values=True)")
+            raise RuntimeError("this trace keeps no values: use Trace(model, values=True)")
         return self._values[name]
 
     def scorings(self, name: str) -> list[Scoring]:
-        """How the weights of this attention came about, one for each of `calls`; of a trace with scores=True."""
+        """Return the scorings of this attention, one for each of `calls`; needs scores=True."""
         if name not in self._scorings:
-            raise RuntimeError(f"this trace keeps no scores of {name!r}: say Trace(model, scores=True)")
+            raise RuntimeError(f"this trace keeps no scores of {name!r}: use Trace(model, scores=True)")
         return list(self._scorings[name])
 
     def calls(self, name: str) -> list[Float[Tensor, "*b Q K"]]:
-        """The weights of one attention, one tensor a call."""
+        """Return the weights of one attention, one tensor for each call."""
         self._require_something()
         if name not in self._kept:
             raise KeyError(f"no attention named {name!r} was traced; there are: {', '.join(self._kept)}")
         return list(self._kept[name])
 
     def __getitem__(self, name: str) -> Float[Tensor, "*b Q K"]:
-        """The weights of one attention; the steps of decoding joined along Q, with zero for keys not there yet."""
+        """Return the weights of one attention; decoding steps are joined along Q, with zeros for later keys."""
         calls = self.calls(name)
-        if any(weights.shape[:-2] != calls[0].shape[:-2] for weights in calls):  # sizes of a graph have no hash
+        if any(weights.shape[:-2] != calls[0].shape[:-2] for weights in calls):  # symbolic sizes are not hashable
             rows = sorted({tuple(weights.shape[:-2]) for weights in calls})
             raise ValueError(
                 f"{name!r} was called with batches of different shapes {rows}, which cannot be "
-                f"joined into one picture; take them one by one with calls({name!r})"
+                f"joined; read them one by one with calls({name!r})"
             )
         longest = max(weights.shape[-1] for weights in calls)
         return torch.cat([F.pad(weights, (0, longest - weights.shape[-1])) for weights in calls], dim=-2)

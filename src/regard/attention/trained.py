@@ -1,6 +1,6 @@
-"""Multi-head attention in training, by the compiled kernels (`native`) where they can do it: heads stay side by side.
+"""Multi-head attention in training, with the compiled kernels (`native`) where they apply: heads stay side by side.
 
-What is computed is said in `multihead`.
+See `multihead` for the equation.
 """
 
 from jaxtyping import Float
@@ -20,7 +20,7 @@ def trained(
     mask: Tensor | None,
     causal: bool,
 ) -> Float[Tensor, "N Q D"] | None:
-    """None, where it has to go the other way."""
+    """Return the output, or None where the kernels do not apply."""
     if isinstance(memory, KeyValue) or not part.training or not plain(part) or part.dropout or tracing() is not None:
         return None
     if x.dim() != 3 or x.shape[-1] != part.width or (memory is None) != (part.memory_width is None):
@@ -37,7 +37,7 @@ def trained(
 
 
 def plain(part: Projections) -> bool:
-    """Scaled dot product, as many keys as heads, and no positions inside the attention."""
+    """Whether this is scaled dot product with as many keys as heads and no positions inside the attention."""
     return (
         type(part.score) is ScaledDot
         and part.rotary is None

@@ -1,4 +1,4 @@
-"""Trilinear: two words, and where they agree.
+"""Trilinear: a weight for the query, one for the key, and one for their product.
 
     e = w_qᵀ q + w_kᵀ k + wᵀ (q ∘ k)
 
@@ -46,7 +46,7 @@ class Trilinear(Score):
         return DotForm(torch.cat([query * self.both, alone, torch.ones_like(alone)], dim=-1), prepared, scale=1.0)
 
     def slopes(self, form: DotForm | TanhForm) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
-        """w_qᵀ q is all of the query, w_kᵀ k all of the key."""
+        """Return the slopes; the terms w_qᵀ q and w_kᵀ k belong to the query and the key alone."""
         query, key = form.query[0] / 2, form.key[0] / 2
         query[-2:], key[-2:] = query.new_tensor([0.0, 1.0]), key.new_tensor([1.0, 0.0])
         return key, query
