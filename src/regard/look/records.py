@@ -1,9 +1,9 @@
-"""`AttentionRecord`: where a model looked, with all that pictures of it need, and nothing of the model itself.
+"""`AttentionRecord`: the attention weights of one prediction, with all data for pictures and without the model.
 
-A record is taken once and drawn in many ways: terminal, PNG, SVG, PDF, HTML, notebook. It can be saved (one .npz with
-JSON inside, no pickle) and loaded anywhere, and `record` makes one from the arrays of any other library.
+A record can be drawn in the terminal, as PNG, SVG, PDF or HTML, and in a notebook. It can be saved (one .npz with JSON
+inside, no pickle) and loaded anywhere. `record` makes one from the arrays of any other library.
 
-    H heads   Q rows (queries: who looks)   K columns (keys: what is looked at)
+    H heads   Q rows (queries)   K columns (keys)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,15 +22,15 @@ from regard.metrics.alignment_links import merge_subwords
 if TYPE_CHECKING:
     from regard.look.card import Figure
 
-Kind = Literal["cross", "encoder", "decoder"]  # over the source; over itself, both ways; over itself, backwards
+Kind = Literal["cross", "encoder", "decoder"]  # over the source; bidirectional self-attention; causal self-attention
 KINDS: dict[Kind, str] = {
     "cross": "over the source",
     "encoder": "of the encoder over the source",
     "decoder": "of the decoder over what it has written",
 }
-ORDER: tuple[Kind, ...] = tuple(KINDS)  # in which a record has them; the first that is there is drawn
+ORDER: tuple[Kind, ...] = tuple(KINDS)  # order in a record; by default the first available is drawn
 Head = int | Literal["mean", "max"]
-#: What the tables of a method hold that asks the whole model, and not its attention.
+#: Titles of tables by methods that explain the whole model, not its attention.
 ASKED = {
     "leave-one-out": "What is lost without each part",
     "input-gradient": "Gradient by each part, times its vector",
@@ -40,7 +40,7 @@ ASKED = {
 
 
 def subject(kind: Kind, method: str) -> str:
-    """What a table shows: the heading above it."""
+    """Return the heading of a table."""
     asked = next((told for name, told in ASKED.items() if method.startswith(name)), None)
     return f"Attention {KINDS[kind]}" if asked is None else asked
 
@@ -49,7 +49,7 @@ def subject(kind: Kind, method: str) -> str:
 class Attention:
     """The weights of one attention: heads × rows × columns. `rows` and `columns` name axes of the record.
 
-    figures   what the method that made them says of how far to believe it; the record keeps them as evidence
+    figures   reliability figures of the method; the record keeps them as evidence
     """
 
     name: str
@@ -63,7 +63,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Matrix:
-    """One table to draw: rows × columns, what it shows, and by which method."""
+    """One table to draw: rows × columns, with its title and method."""
 
     weights: np.ndarray
     rows: Axis
@@ -81,16 +81,18 @@ class AttentionRecord:
     model: str = ""
     input: str = ""
     output: str = ""
-    score: float | None = None  # what hypotheses are ranked by
-    scores: tuple[float, ...] = ()  # log-probability of each token that was written
+    score: float | None = None  # ranking score of hypotheses
+    scores: tuple[float, ...] = ()  # log-probability of each output token
     gold: Gold | None = None  # links (source word, target word)
     beams: "tuple[AttentionRecord, ...]" = ()  # the other hypotheses of the search, best first
-    evidence: "tuple[Figure, ...]" = ()  # what only the model can tell of how far to believe it
-    forced: bool = False  # the output was given to the model, not written by it
-    without: tuple[str, ...] = ()  # heads that were silent, as "cross.2.3"
-    next_tokens: tuple[tuple[NextToken, ...], ...] = ()  # the most probable at each step of what a decoder wrote
-    said: Said | None = None  # what was said, where that is more than `output`
-    positional: Mapping[str, float] = field(default_factory=dict)  # of heads, as "cross.2.3": see methods/positional.py
+    evidence: "tuple[Figure, ...]" = ()  # reliability figures that need the model
+    forced: bool = False  # the output was given, not predicted
+    without: tuple[str, ...] = ()  # masked heads, such as "cross.2.3"
+    next_tokens: tuple[tuple[NextToken, ...], ...] = ()  # most probable tokens at each decoding step
+    said: Said | None = None  # structured output, if it is more than the text `output`
+    positional: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by head, such as "cross.2.3": see methods/positional.py
 
     def __post_init__(self) -> None:
         if not self.attentions:
@@ -102,7 +104,7 @@ class AttentionRecord:
             self.gold.require_inside(*sides)
 
     def __repr__(self) -> str:
-        """A line: the weights are thousands of numbers."""
+        """Return one line, without the weights."""
         sizes = [
             f"{kind}: {_count(layers)} of {' × '.join(map(str, layers[0].weights.shape[1:]))}"
             for kind in self.kinds
@@ -112,7 +114,7 @@ class AttentionRecord:
         return f"AttentionRecord({said}, {', '.join(sizes)}, method={self.method!r})"
 
     def _repr_mimebundle_(self, **options: Any) -> Mapping[str, str]:
-        """In a notebook, the picture itself."""
+        """Show the picture in a notebook."""
         from regard.look.render import widget
 
         return widget(self)._repr_mimebundle_(**options)
@@ -123,7 +125,7 @@ class AttentionRecord:
         return list(dict.fromkeys(attention.kind for attention in self.attentions))
 
     def of_kind(self, kind: Kind | None = None) -> list[Attention]:
-        """The attentions of one kind, layer by layer; by default of the first kind that there is."""
+        """Return the attentions of one kind, layer by layer; by default of the first kind."""
         kind = kind or self.kinds[0]
         found = [attention for attention in self.attentions if attention.kind == kind]
         if not found:
@@ -131,7 +133,7 @@ class AttentionRecord:
         return sorted(found, key=lambda attention: attention.layer)
 
     def matrix(self, kind: Kind | None = None, layer: int | None = None, head: Head = "mean") -> Matrix:
-        """One table: of a head, or of the mean or the largest over heads; of a layer, or of all of them."""
+        """Return one table: of a head, or the mean or maximum over heads; of one layer, or of all."""
         layers = self.of_kind(kind)
         where = subject(layers[0].kind, self.method)
         if layer is not None:
@@ -154,16 +156,17 @@ class AttentionRecord:
 
     # ------------------------------------------------------------------------------------------------- another reading
     def words(self) -> "AttentionRecord":
-        """Sub-words merged into words: a column is the sum of its pieces, a row their mean."""
+        """Merge subwords into words: sum over columns, mean over rows."""
         return self._merged(Axis.words)
 
     def characters(self) -> "AttentionRecord":
-        """Bytes merged into characters."""
+        """Merge bytes into characters."""
         return self._merged(Axis.characters)
 
     def without_specials(self) -> "AttentionRecord":
-        """Begin, end and padding left out, and hypotheses that have nothing else. The weights stay as they are: rows
-        may then sum to less than one."""
+        """Drop begin, end and padding, and hypotheses without other tokens.
+
+        Weights are not renormalized: rows may then sum to less than one."""
         kept = {name: axis.real() for name, axis in self.axes.items()}
         for attention in self.attentions:
             if not kept[attention.rows] or not kept[attention.columns]:
@@ -180,7 +183,7 @@ class AttentionRecord:
         )
 
     def has_text(self) -> bool:
-        """Whether anything but special tokens looks, and is looked at: not of a hypothesis that ends at once."""
+        """Whether rows and columns have tokens other than special ones (an empty hypothesis has none)."""
         return all(self.axes[a.rows].real() and self.axes[a.columns].real() for a in self.attentions)
 
     def _merged(self, groups_of: Callable[[Axis], list[Group]]) -> "AttentionRecord":
@@ -192,7 +195,7 @@ class AttentionRecord:
                 for a in self.attentions
             ),
             axes={name: axis.merged(groups[name]) for name, axis in self.axes.items()},
-            # A word is as probable as all of its pieces together.
+            # The probability of a word is the product over its pieces.
             scores=tuple(sum(self.scores[slice(*group)]) for group in groups["target"]) if self.scores else (),
             next_tokens=tuple(self.next_tokens[start] for start, _ in groups["target"]) if self.next_tokens else (),
             beams=tuple(beam._merged(groups_of) for beam in self.beams),
@@ -200,7 +203,7 @@ class AttentionRecord:
 
     # ------------------------------------------------------------------------------------------------------- the files
     def save(self, path: str | Path) -> Path:
-        """A picture (.png, .svg, .pdf, .html), or the record itself (.npz); `regard.look.save` knows more options."""
+        """Save a picture (.png, .svg, .pdf, .html) or the record (.npz); `regard.look.save` has more options."""
         from regard.look.render import save
 
         return save(self, path)
@@ -223,7 +226,7 @@ def _count(layers: Sequence[Attention]) -> str:
 
 
 def _require_fit(attention: Attention, axes: Mapping[str, Axis]) -> None:
-    """Shapes that fit the tokens, and numbers that can be drawn."""
+    """Raise CallError unless shapes match the tokens and all weights are finite and not negative."""
     name, weights = attention.name, attention.weights
     for side in (attention.rows, attention.columns):
         if side not in axes:

@@ -1,4 +1,4 @@
-"""Records to pictures: in the terminal, as a file of the kind that its name says, in a notebook."""
+"""Draw records in the terminal, as files (the suffix gives the format) and in notebooks."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def show(
     row: int | None = None,
     console: Console | None = None,
 ) -> None:
-    """Draw in the terminal. Without a view: upon the picture, sound or series that was looked at, else as a matrix."""
+    """Draw in the terminal. Default view: overlay for images, sound and series, else matrix."""
     console = console or Console()
     view = view or suitable_view(record, kind, against)
     console.print(picture(Shown(record, view, kind, layer, head, log, against, row), console))
@@ -43,10 +43,10 @@ def save(
     against: AttentionRecord | None = None,
     row: int | None = None,
 ) -> Path:
-    """Draw into a .png, .svg, .pdf or .html file, or keep the record itself as .npz.
+    """Draw into a .png, .svg, .pdf or .html file, or save the record as .npz.
 
-    Without a view it is drawn upon the picture, sound or series that was looked at, else as a matrix, as two records
-    are. An HTML file holds the whole record: view, kind, layer and head are where it opens, and can be changed there.
+    Default view: overlay for images, sound and series, else matrix (always for two records). An HTML file contains the
+    whole record: view, kind, layer and head are its initial state and can be changed there.
     """
     view = view or suitable_view(record, kind, against)
     path, shown = Path(path), Shown(record, view, kind, layer, head, log, against, row)
@@ -76,7 +76,7 @@ def _hint(path: Path) -> str:
 
 
 def widget(record: AttentionRecord, *, view: View | None = None) -> Any:
-    """The same page as an HTML file, in a notebook. A record that a cell ends with shows itself like this."""
+    """Return the HTML page for a notebook, as for a record that is the value of a cell."""
     from regard.look.notebook import NotebookView
 
     return NotebookView(Shown(record, view or suitable_view(record)))

@@ -1,4 +1,4 @@
-"""Pictures of attention as training goes on: tables of a few steps side by side, and the figures of all of them."""
+"""Pictures of attention during training: tables of a few steps side by side, and the figures of all steps."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from regard.look.views import Shown, strength, top_weight
 
 
 def show_history(history: History, shown: Shown, console: Console) -> RenderableType:
-    """In the terminal. `shown` says which weights; its record is the last one."""
+    """Draw in the terminal. `shown` selects the weights; its record is the last one."""
     maps = []
     for place in history.some(6):
         table = history.records[place].matrix(shown.kind, shown.layer, shown.head).weights
@@ -35,7 +35,7 @@ def show_history(history: History, shown: Shown, console: Console) -> Renderable
 
 
 def write_history(history: History, shown: Shown, path: Path) -> Path:
-    """As PNG, SVG, PDF, or a page with a slider."""
+    """Write PNG, SVG, PDF or a page with a slider."""
     require_suffix(path)
     if path.suffix == ".npz":
         return shown.record.save(path)

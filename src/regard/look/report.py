@@ -1,4 +1,4 @@
-"""A record as a picture for the report of a run: a heat map of words, a filmstrip over a picture, lines under sound."""
+"""Pictures of records for the report of a run: heat map of words, filmstrip over an image, lines under sound."""
 
 from html import escape
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from regard.look.views import top_weight
 
 WIDEST = 160  # columns of a heat map
 MOST_PANELS, SIDE = 24, 112  # pictures of a filmstrip, and their pixels at the most
-SHADES = 10  # of painted words, as `report.css` has them: a page that is served allows no other style
+SHADES = 10  # of painted words, as in `report.css`: served pages allow no inline style
 
 
 class Picture(NamedTuple):
-    """Something for the report of a run, or the page of its scores. `html` is put in as it is."""
+    """A picture for the report of a run or the page of its scores. `html` is inserted unescaped."""
 
     title: str
     html: str
@@ -25,7 +25,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(record: AttentionRecord, right: str = "") -> Picture:
-    """Where a model looked. `right`: what it should have said, if that is known."""
+    """Draw a record. `right` is the correct output, if known."""
     matrix = record.matrix()
     title = f"{record.input} → {record.output}" if record.output else record.input
     note = f"{matrix.title}; method: {record.method}."
@@ -43,8 +43,8 @@ def picture_of(record: AttentionRecord, right: str = "") -> Picture:
 
 
 def _filmstrip(matrix: Matrix) -> str:
-    """The picture, and once more for each row, under the heat of its weights."""
-    from regard.look.figure_overlay import OPACITY, heat  # loads what draws: a prediction needs none of it
+    """Draw the image, then a copy for each row with its weights as heat."""
+    from regard.look.figure_overlay import OPACITY, heat  # loads drawing code, which predictions do not need
 
     image, grid = matrix.columns.image, matrix.columns.grid
     assert image is not None
@@ -67,7 +67,7 @@ def _panel(image: np.ndarray, name: str, told: str) -> str:
 
 
 def _painted(matrix: Matrix) -> str:
-    """The words themselves, where one thing is said of all of them."""
+    """Paint the words themselves, for tables with one row."""
     weights = matrix.weights[0]
     top = top_weight(weights)
     words = " ".join(

@@ -1,9 +1,9 @@
-"""`Said`: what a model said, where that is more than a text. Pictures of attention show it beside the weights.
+"""`Said`: an output that is more than a text. Pictures of attention show it with the weights.
 
 labels   every label with its probability, the most probable first
-values   numbers ahead of a series, each with its time; the widest band of quantiles, and what did happen, if known
-marks    places in a text that the model marked, each with a label: an answer in a document, tags of words
-drawing  a picture as it appeared, region by region
+values   forecast numbers with their times; the widest band of quantiles, and the actual values, if known
+marks    marked spans of a text, each with a label: an answer in a document, tags of words
+drawing  a generated picture, region by region
 """
 
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ class Said:
     low: tuple[float, ...] = ()  # of the band
     high: tuple[float, ...] = ()
     band: str = ""  # such as "0.1 to 0.9"
-    actual: tuple[float, ...] = ()  # what did happen, as far as it is known
-    text: str = ""  # in which places are marked
+    actual: tuple[float, ...] = ()  # actual values, as far as known
+    text: str = ""  # the text with marked spans
     marks: tuple[tuple[int, int, str], ...] = ()  # first character, the one after the last, label
-    frames: tuple[str, ...] = ()  # the drawing from its beginning to its end, as PNG in base 64
-    regions: tuple[int, ...] = ()  # that were there in each frame
+    frames: tuple[str, ...] = ()  # successive states of the drawing, as PNG in base 64
+    regions: tuple[int, ...] = ()  # number of finished regions in each frame
 
     @classmethod
     def of(cls, tree: dict[str, Any]) -> "Said":
-        """From JSON, which has lists for tuples."""
+        """Read from JSON, which has lists for tuples."""
         found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in tree.items()}
         found["marks"] = tuple((start, end, label) for start, end, label in tree["marks"])
         return cls(**found)
@@ -36,7 +36,7 @@ class Said:
 
 @dataclass(frozen=True)
 class NextToken:
-    """One of the tokens that a decoder found most probable at a step. `piece`: what it would add to the text."""
+    """One of the most probable tokens at a decoding step. `piece` is the text that it adds."""
 
     text: str
     piece: str

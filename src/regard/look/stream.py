@@ -1,12 +1,12 @@
-"""The residual stream of a Transformer that writes: a sum that each part reads and adds to.
+"""The residual stream of a Transformer decoder: a sum that each part reads and adds to.
 
     norm first   x ← x + f(norm(x))      features = final norm(x_0 + Σ f)
-    norm last    x ← norm(x + f(x))      features = x: what a part adds goes through every norm that follows
+    norm last    x ← norm(x + f(x))      features = x: a contribution passes every later norm
 
     f:  heads of self-attention, heads of cross-attention, feed-forward
 
-Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". `read_stream` runs the model once and keeps
-the state after every layer and what every part added; the methods `lens`, `logits` and `scores` are made of these.
+Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". `read_stream` runs the model once
+and keeps the state after every layer and the contribution of every part, for `lens`, `logits` and `scores`.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Block(Protocol):
-    """A layer of ours. `cross` may be None."""
+    """A Transformer layer of this package. `cross` may be None."""
 
     norm_first: bool
     attention: nn.Module
@@ -37,12 +37,12 @@ class Block(Protocol):
 
 @dataclass(frozen=True)
 class Stream:
-    """How a model comes from its layers to words: W norm(x) + b.
+    """The layers of a model and its map from states to token logits: W norm(x) + b.
 
     answers   the token of each step, T
     words     the names of tokens
-    instead   another token, of whose logit the lead is asked for
-    positions   what adds positions to the vectors of tokens; None where nothing does, or something comes after it
+    instead   the contrast token: explain the lead over its logit
+    positions   the module that adds positions to token vectors; None if there is none, or if another module follows it
     """
 
     layers: Sequence[nn.Module]
@@ -56,7 +56,7 @@ class Stream:
 
 @dataclass
 class Written:
-    """One f of one layer: its parts and its bias; the norm that came after it, if any, and what that was given."""
+    """One f of one layer: its parts and its bias; the norm after it, if any, and the input of that norm."""
 
     kind: str
     layer: int
@@ -67,7 +67,7 @@ class Written:
 
 
 class Reading(NamedTuple):
-    """`tokens`: what the first state was before positions were added to it."""
+    """States and contributions of one pass. `tokens`: the first state before positions were added."""
 
     states: list[Tensor]  # before the first layer, and after each: T D
     written: list[Written]
@@ -76,13 +76,13 @@ class Reading(NamedTuple):
 
 @torch.no_grad()
 def read_stream(case: "Case", stream: Stream) -> Reading:
-    """One pass, over the whole input."""
+    """Run the model once over the whole input."""
     states: list[Tensor] = []
     written: list[Written] = []
     tokens: list[Tensor] = []
     with hooked(_hooks(stream, case.row, states, written, tokens)):
         case.ask([frozenset()])
-    known = tokens and tokens[0].shape == states[0].shape  # positions may also stand beside the vectors
+    known = tokens and tokens[0].shape == states[0].shape  # positions may also be concatenated to the vectors
     return Reading(states, written, tokens[0] if known else None)
 
 

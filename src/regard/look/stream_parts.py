@@ -1,8 +1,8 @@
-"""The residual stream as a sum of what its parts added, at any layer, with norms held as they were.
+"""The residual stream as a sum of contributions, at any layer, with fixed norms.
 
     x_l = token + position + Σ_{parts before layer l} a_j + biases         norm(x) = S x + β,  S x = Σ_j S a_j
 
-S is the norm as a linear map: x − mean(x) over the deviation that the whole sum had, times γ (RMS norm: no mean, no β).
+S is the norm as a linear map: x − mean(x) over the deviation of the whole sum, times γ (RMS norm: no mean, no β).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from regard.look.stream import Reading
 
 
 class Part(NamedTuple):
-    """What was added to the stream, and by whom: `decoder.2.3` is head 3 of layer 2. Head −1: all that has no heads."""
+    """A contribution to the stream: `decoder.2.3` is head 3 of layer 2. Head −1: parts without heads."""
 
     kind: str
     layer: int
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def stream_parts(reading: Reading, layer: int) -> tuple[list[Part], Float[Tensor, "T D"]]:
-    """What the state before this layer (after the last, if there is none of this number) is the sum of; and biases."""
+    """Return the contributions to the state before this layer (or after the last), and biases."""
     start, tokens = reading.states[0], reading.tokens
     parts = [Part("token", -1, -1, start if tokens is None else tokens)]
     if tokens is not None:
@@ -52,7 +52,7 @@ def stream_parts(reading: Reading, layer: int) -> tuple[list[Part], Float[Tensor
 def through(
     norm: nn.Module, whole: Float[Tensor, "T D"], parts: Sequence[Part], bias: Float[Tensor, "T D"]
 ) -> tuple[list[Part], Float[Tensor, "T D"]]:
-    """Each part through the norm as it was for the whole; β has a place among the biases."""
+    """Apply the norm of the whole sum to each part; β is one of the biases."""
     if isinstance(norm, nn.Identity):
         return list(parts), bias
     if isinstance(norm, nn.LayerNorm):

@@ -1,4 +1,4 @@
-"""Which methods have something to say of a model, by its parts and their roles alone: nothing is run to tell."""
+"""Methods and explanations that a model supports, found from its modules without running it."""
 
 from torch import nn
 
@@ -9,12 +9,14 @@ from regard.look.explain import BY, INPUTS
 from regard.look.methods import ABOUT_OUTPUT, METHODS
 from regard.look.records import ORDER
 
-ATTENTION = ("raw", "rollout", "norm", "gradient")  # these show its weights, the others ask the whole model
+ATTENTION = ("raw", "rollout", "norm", "gradient")  # these show attention weights, the others explain the whole model
 
 
 def supported_methods(model: nn.Module) -> list[str]:
-    """Rollout follows attention from layer to layer: through layers that look at themselves, and no convolution.
-    AttnLRP has no rule for recurrent cells."""
+    """Return the methods that a model supports.
+
+    Rollout multiplies attention over layers, so it needs self-attention layers and no convolutions. AttnLRP has no rule
+    for recurrent cells."""
     found = (getattr(module, "role", None) for module in model.modules())
     roles = [role for role in found if isinstance(role, Role) and role.kind != "gate"]
     kinds = {role.kind for role in roles}
@@ -26,9 +28,10 @@ def supported_methods(model: nn.Module) -> list[str]:
 
 
 def supported_explanations(model: nn.Module, reader: nn.Module, *, writes_text: bool) -> list[str]:
-    """Ways to ask why (`look/explain.py`), each with its `by`, if it has any. The layers of a Transformer that writes
-    text can be read one by one; what each input adds is asked by the methods above; states are carried from one input
-    into another through `reader`, the part of the model that is asked again for each input."""
+    """Return the supported explanations (`look/explain.py`), each with its `by` options.
+
+    `lens`, `logits` and `scores` need a Transformer decoder; `inputs` uses the methods above. Patching copies states
+    from one input to another in `reader`, the part of the model that runs again for each input."""
     methods = supported_methods(model)
     roles = {name: role for name, one in reader.named_modules() if isinstance(role := getattr(one, "role", None), Role)}
     layered = writes_text and any(role.kind == "decoder" for role in roles.values())
@@ -55,7 +58,7 @@ def _many_heads(model: nn.Module, name: str) -> bool:
 
 
 def require_contrast(method: str) -> None:
-    """Says which methods can ask why something was said, and not another word."""
+    """Raise CallError unless the method supports a contrast word."""
     if method not in ABOUT_OUTPUT:
         raise CallError(
             f"method={method!r} asks where a model looks, whatever it says: instead= (--instead) needs one of "

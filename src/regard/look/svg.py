@@ -1,4 +1,4 @@
-"""Small pictures as SVG text, for pages and files: no script, no network, every label escaped."""
+"""Small pictures as SVG text for pages and files: no script, no network, all labels escaped."""
 
 from collections.abc import Sequence
 from html import escape
@@ -13,7 +13,7 @@ CELL = 22
 def heat_map(
     weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str, strongest: float = 1.0
 ) -> str:
-    """Weights (rows × columns) as a labeled matrix, painted by their share of the `strongest`, told on hover."""
+    """Draw weights (rows × columns) as a labeled matrix, relative to `strongest`, with values on hover."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")
@@ -43,7 +43,7 @@ def heat_map(
 
 
 def reliability_diagram(bins: Sequence[Bin], size: int = 220) -> str:
-    """Bars of how often each bin is right, under the diagonal of perfect calibration."""
+    """Draw the accuracy of each bin as bars, with the diagonal of perfect calibration."""
     width, left, base = size / 10, 34, size + 10
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size + 50} {size + 44}" width="{size + 50}" '

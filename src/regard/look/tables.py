@@ -1,5 +1,6 @@
-"""The tables of a case by methods that show weights of attention: as they are, followed back, times what they bring,
-times their gradient. One for each attention of the model, or, followed back, for each kind of them."""
+"""Tables of a case by methods on attention weights: raw, rollout, norm, gradient.
+
+Rollout gives one table for each kind of attention, the others one for each attention."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,7 +30,7 @@ NOTHING = (
 
 
 def raw_tables(case: Case) -> list[Table]:
-    """The weights of every attention, as the model computed them."""
+    """Return the weights of every attention, as the model computed them."""
     with torch.no_grad(), Trace(case.model) as seen:
         case.ask([WHOLE])
     return _tables(case, seen, lambda name: seen[name])
@@ -102,7 +103,7 @@ def gradient_tables(case: Case) -> list[Table]:
 
 
 def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
-    """H Q K for each attention: of a decoder's row, the gradient of its own step; of an encoder's, of all steps."""
+    """Return H Q K for each attention: in decoders, row t has the gradient of step t; in encoders, of all steps."""
     felt: dict[str, np.ndarray] = {table.name: np.zeros_like(table.weights, np.float64) for table in raw}
     for steps in some_steps(case):
         with Trace(case.model, gradients=True) as seen:
@@ -112,7 +113,7 @@ def weight_gradients(case: Case, raw: Sequence[Table]) -> dict[str, np.ndarray]:
                 continue
             rows = gradient[case.row :: case.each]  # one for each step
             own = case.places if seen.role(name).kind in ("encoder", "pooling") else range(case.offset, NO_END)
-            if not case.by_step or not own:  # queries that belong to no step
+            if not case.by_step or not own:  # queries without an output step
                 felt[name] += with_heads(numbers(rows.sum(0)))
             else:
                 for row, step in zip(rows, steps.tolist(), strict=True):

@@ -1,8 +1,8 @@
-"""Pictures of attention in the terminal: one row a word that was written, one column a word that was read.
+"""Pictures of attention in the terminal: one row per output word, one column per input word.
 
-Color cells where the terminal has colors, shades of ASCII where it has not (NO_COLOR, a pipe, a dumb terminal). Where
-the matrix is wider than the terminal, each row lists the words most attended to instead. Small maps without labels
-have two rows in a line, the upper and the lower half of a block character.
+Cells are colored, or ASCII shades without colors (NO_COLOR, a pipe, a dumb terminal). If the matrix is wider than the
+terminal, each row lists its most attended words. Small maps without labels have two rows per line, the upper and the
+lower half of a block character.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from regard.look.visible import Visible
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
-SMALL_MAP = 14  # rows and columns that a map of few regions is blown up to
+SMALL_MAP = 14  # rows and columns to which a map of few regions is enlarged
 LARGEST = 32  # rows and columns of a small map; larger tables are shown by the largest weight of each block
 DARK, BRIGHT, COLD = (38, 38, 50), (255, 200, 60), (90, 160, 255)
 
@@ -67,7 +67,7 @@ def matrix(
     top: float = 1.0,
     log: bool = False,
 ) -> Text:
-    """Draw weights (rows × columns) for this console; `top` is painted strongest."""
+    """Draw weights (rows × columns) for this console; `top` gets the full color."""
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(rows), len(columns)):
         raise ValueError(f"weights of shape {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns")
@@ -82,7 +82,7 @@ def matrix(
         for value in values:
             _cell(text, float(value), colored=_colored(console))
         text.append("\n")
-    text.right_crop()  # the last line's end is the printer's
+    text.right_crop()  # the printer ends the last line
     return text
 
 
@@ -102,12 +102,12 @@ def grid(shown: Shown, console: Console) -> RenderableType:
 def small_map(
     weights: np.ndarray, console: Console, *, log: bool = False, most: int = LARGEST, keys: int | None = None
 ) -> Text:
-    """No labels; two rows in a line where there are colors. `keys`: how many there are, if not one a column."""
+    """Draw a map without labels, two rows per line with colors. `keys`: number of keys, if not one per column."""
     return _half_blocks(strength(blocks(weights, most), top_weight(weights, keys), log), console)
 
 
 def signed_map(table: np.ndarray, console: Console, *, most: int) -> Text:
-    """The same of numbers with a sign, every n-th of them where there are too many: yellow above zero, blue below."""
+    """Draw signed numbers, every n-th of them if there are too many: yellow above zero, blue below."""
     rows, columns = (1 + (size - 1) // most for size in table.shape)
     return _half_blocks(table[::rows, ::columns] / (np.abs(table).max() or 1.0), console)
 
@@ -129,7 +129,7 @@ def _half_blocks(values: np.ndarray, console: Console) -> Text:
 
 
 def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
-    """One line a row: the text that it looked at, painted by its weights."""
+    """Draw one line per row: the text painted by the weights of that row."""
     values = strength(table.weights, top_weight(table.weights), log)
     label = max(cell_len(row) for row in table.rows.labels)
     text = Text()
@@ -148,7 +148,7 @@ def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
 
 
 def overlay(shown: Shown, console: Console) -> RenderableType:
-    """Of an image, a small map for each row; of times, a line for each row, and when it looked most."""
+    """Draw a small map per row for an image; for times, a line per row with the time of its largest weight."""
     table, axis = shown.matrix, shown.matrix.columns
     if axis.grid is not None:
         times = max(1, SMALL_MAP // max(axis.grid))
@@ -174,7 +174,7 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
 
 
 def comparison(shown: Shown, console: Console) -> RenderableType:
-    """Two tables, one under the other, and the difference."""
+    """Draw two tables, one below the other, and their difference."""
     mine, other = shown.matrix, shown.alike
     assert other is not None
     assert shown.against is not None
@@ -192,7 +192,7 @@ def comparison(shown: Shown, console: Console) -> RenderableType:
 
 
 def beams(shown: Shown) -> RenderableType:
-    """The tree of hypotheses; under each leaf its score."""
+    """Draw the tree of hypotheses with the score below each leaf."""
     tree = Tree("", hide_root=True)
     hypotheses = [shown.record, *shown.record.beams]
 
@@ -222,7 +222,7 @@ def _each_hypothesis(shown: Shown, console: Console) -> list[RenderableType]:
 
 
 def figures(card: Sequence[Figure], title: str) -> Table:
-    """`title` is the picture's: a figure that was measured on other weights says so."""
+    """Draw the card. Figures measured on other weights than those of `title` are marked."""
     table = Table(title="Reliability", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     shown = columns(card)
     for name in ("", *shown, ""):
@@ -242,7 +242,7 @@ def _colored(console: Console) -> bool:
 
 
 def _upright(columns: Sequence[str]) -> list[str]:
-    """The column labels, written downwards, ending at the matrix."""
+    """Draw the column labels vertically, ending at the matrix."""
     height = min(12, max((len(column) for column in columns), default=0))
     cut = [column if len(column) <= height else column[: height - 1] + "…" for column in columns]
     padded = [" " * (height - len(column)) + column for column in cut]
@@ -261,7 +261,7 @@ def _shade(value: float) -> str:
 
 
 def _rgb(value: float) -> str:
-    """From the terminal's own dark to a warm yellow (below zero: blue): square root, so that small weights show."""
+    """Return a color from dark to warm yellow (blue below zero), on a square-root scale that shows small weights."""
     part = abs(value) ** 0.5
     return "rgb({},{},{})".format(
         *(int(dark + (far - dark) * part) for dark, far in zip(DARK, COLD if value < 0 else BRIGHT, strict=True))

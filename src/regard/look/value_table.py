@@ -1,8 +1,7 @@
-"""A table of numbers that may have a sign, between any names: what explanations of a model come to.
+"""`ValueTable`: signed numbers with row and column names, the result of an explanation.
 
-An `AttentionRecord` says where a model looked, and its weights are shares. What a part of a model adds to an answer can
-speak for it or against it, and its rows are layers, heads or words. So it has a table of its own, drawn in one way
-whatever was asked: in the terminal, as a figure, as a page without script, as JSON.
+The weights of an `AttentionRecord` are shares. Contributions to an answer have a sign, and their rows are layers, heads
+or words. So explanations have a separate table: in the terminal, as a figure, page without script or JSON.
 """
 
 import math
@@ -19,22 +18,24 @@ from regard.errors import CallError
 from regard.files import atomic
 from regard.look.visible import Visible
 
-if TYPE_CHECKING:  # what draws is loaded with its first use
+if TYPE_CHECKING:  # drawing code is loaded at first use
     from matplotlib.figure import Figure as Canvas
     from rich.console import Console, RenderableType
     from rich.style import Style
 
 SHADES = 10  # on each side of zero, in the terminal and on a page
 FOR, AGAINST = (59, 83, 207), (163, 70, 11)
-MOST_WRITTEN = 600  # cells of a figure that numbers are written into
+MOST_WRITTEN = 600  # cells of a figure with printed numbers
 
 
 @dataclass(frozen=True)
 class ValueTable:
     """
-    values    R C; above zero is for the answer, below against it
-    words     what to write into the cells instead of numbers, R C
-    about     what the numbers are, and what they add up to, in a sentence
+    A table of signed numbers.
+
+    values    R C; positive supports the answer, negative opposes it
+    words     text of the cells instead of numbers, R C
+    about     one sentence on the meaning of the numbers and their sum
     """
 
     values: np.ndarray
@@ -60,7 +61,7 @@ class ValueTable:
         return tree if self.words is None else tree | {"words": [list(row) for row in self.words]}
 
     def _repr_html_(self) -> str:
-        """What a notebook shows, in tags that whoever takes others out of it leaves (`nbconvert`, `sanitize_html`)."""
+        """Return HTML for a notebook, in tags that sanitizers keep (`nbconvert`, `sanitize_html`)."""
         words = f"<div><b>{escape(self.title)}</b></div><div>{escape(self.about)}</div>"
         return f"{words}<table>{self._lines('td')}</table>"
 
@@ -72,7 +73,7 @@ class ValueTable:
         console.print(self.drawn(console.width))
 
     def save(self, path: str | Path) -> Path:
-        """As .png, .svg, .pdf or .html."""
+        """Save as .png, .svg, .pdf or .html."""
         from regard.look.render import require_suffix
 
         path = Path(path)
@@ -82,7 +83,7 @@ class ValueTable:
         return atomic.write_bytes(path, self.as_bytes(path.suffix[1:]))
 
     def as_bytes(self, form: str) -> bytes:
-        """As png, svg, pdf or html."""
+        """Return the table as png, svg, pdf or html."""
         if form == "html":
             return self._page().encode()
         from regard.look.figure import as_bytes
@@ -90,7 +91,7 @@ class ValueTable:
         return as_bytes(self._figure, form)
 
     def drawn(self, width: int) -> "RenderableType":
-        """Columns that do not fit stand below, in tables of their own."""
+        """Draw the table; columns that do not fit follow in further tables below."""
         from rich.cells import cell_len
         from rich.console import Group
         from rich.table import Table
@@ -125,12 +126,12 @@ class ValueTable:
         return [[f"{value:+.{self._decimals()}f}" for value in row] for row in self.values]
 
     def _decimals(self) -> int:
-        """Two, and more where all numbers are small: +0.00 in every cell says nothing."""
+        """Return the number of decimals: two, or more if all numbers are small."""
         top = float(np.abs(self.values).max(initial=0.0))
         return 2 if top >= 0.1 or not top else min(9, 1 - math.floor(math.log10(top)))
 
     def _shades(self) -> np.ndarray:
-        """−SHADES … SHADES, in proportion to the largest of all."""
+        """Return shades from −SHADES to SHADES, relative to the largest value."""
         top = float(np.abs(self.values).max(initial=0.0)) or 1.0
         return np.rint(SHADES * self.values / top).astype(int)
 

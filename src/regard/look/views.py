@@ -1,4 +1,4 @@
-"""What is drawn of a record: which view, of which weights, beside what. The renderers only draw."""
+"""Choice of view, weights and comparison for a picture of a record. The renderers only draw."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -17,8 +17,8 @@ VIEWS: tuple[View, ...] = get_args(View)
 DECADES = 4  # of a logarithmic scale, below the largest weight
 PANELS = 24  # of a filmstrip, at most
 GIVEN = "The output was given to the model, which may write another."
-TURNED = 1.5  # rows that sum to more than this are no distributions: the columns are
-EVEN = 5  # full color is at least so many times the weight that each has where all are looked at alike
+TURNED = 1.5  # rows with a larger sum are not distributions: the columns are
+EVEN = 5  # full color is at least this multiple of the uniform weight
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Shown:
 
     @property
     def other(self) -> Matrix | None:
-        """The same of the record it is held against."""
+        """Return the same picture of the second record."""
         return None if self.against is None else self.against.matrix(self.kind, self.layer, self.head)
 
     @property
     def alike(self) -> Matrix | None:
-        """The other table, where it can be subtracted from this one."""
+        """Return the second table if it can be subtracted from this one."""
         mine, other = self.matrix, self.other
         if other is not None and mine.weights.shape != other.weights.shape:
             raise CallError(
@@ -72,9 +72,9 @@ class Shown:
 
     @property
     def strip(self) -> list[int]:
-        """The rows that a filmstrip shows: the one that was asked for; else all, or evenly chosen ones if too many.
+        """Return the rows of a filmstrip: the requested one, else all, or an even selection if there are too many.
 
-        Rows that are regions of an image themselves are many and alike: a few of them, and what is no region first.
+        Of rows that are image regions, only a few are shown, after all other rows.
         """
         rows, most = self.matrix.rows, PANELS if self.matrix.rows.grid is None else PANELS // 2
         if self.row is not None:
@@ -92,7 +92,7 @@ class Shown:
 
     @property
     def heads(self) -> list[tuple[str, np.ndarray]]:
-        """What the view of lines draws in colors of their own: every head of a layer; else the one table."""
+        """Return the tables with separate colors in the view of lines: all heads of a layer, else the one table."""
         layers = self.layers
         if self.layer is not None:
             layers = [one for one in layers if one.layer == self.layer % (layers[-1].layer + 1)]
@@ -106,7 +106,7 @@ class Shown:
 
     @property
     def caption(self) -> str:
-        """Which weights, and by which method: no picture is without it."""
+        """Return the caption: the weights and the method."""
         subject = self.matrix.title
         if self.view == "grid":
             subject = f"{subject_of(self.layers[0].kind, self.record.method)}, every layer and head, with its entropy"
@@ -128,13 +128,13 @@ def method_line(method: str) -> str:
 
 
 def top_weight(weights: np.ndarray, keys: int | None = None) -> float:
-    """What is painted in full color: the upper quartile of the rows' largest weights, but no less than 5/K (or 1).
+    """Return the weight of full color: the upper quartile of the row maxima, but at least 5/K (or 1).
 
-    So a few rows that look at one thing alone do not make all others pale; they are painted in full color as well.
+    So a few rows with a single large weight do not make all others pale; they get full color as well.
 
-    1/K is what each of K keys has where all are looked at alike; where it is the columns that sum to one, the mean of
-    all weights is. Weights near it are all painted faintly: a picture of nearly uniform attention, stretched to full
-    color, would show a pattern where the model has hardly any preference.
+    1/K is the uniform weight of K keys; if the columns sum to one, the mean of all weights replaces it. Weights near
+    it are all painted faintly: a picture of nearly uniform attention, stretched to full color, would show a pattern
+    where attention is nearly uniform.
     """
     largest = np.sort(np.max(weights, axis=-1), axis=None)
     mean, K = float(np.mean(weights)), weights.shape[-1]
@@ -143,7 +143,7 @@ def top_weight(weights: np.ndarray, keys: int | None = None) -> float:
 
 
 def range_line(values: np.ndarray) -> str:
-    """What stands beside the label of a small picture."""
+    """Return the text next to the label of a small picture."""
     return f"largest {values.max():.2g}, even {1 / values.size:.2g}"
 
 
@@ -166,13 +166,13 @@ def blocks(weights: np.ndarray, most: int) -> np.ndarray:
 
 
 def suitable_view(record: AttentionRecord, kind: Kind | None = None, against: AttentionRecord | None = None) -> View:
-    """What to open with: upon the picture, the sound or the series that was looked at, or as a matrix, as two are."""
+    """Return the default view: overlay for images, sound and series, else matrix (always for two records)."""
     columns = record.axes[record.of_kind(kind)[0].columns]
     return "matrix" if against or (columns.grid is None and columns.times is None) else "overlay"
 
 
 def joint_labels(one: Axis, other: Axis) -> list[str]:
-    """For two records on one axis: the label, or both where they differ."""
+    """Return labels for two records on one axis: both labels where they differ."""
     return [a if a == b else f"{a} | {b}" for a, b in zip(one.labels, other.labels, strict=True)]
 
 

@@ -1,6 +1,6 @@
-"""Words of others in a terminal: a token may hold what a terminal obeys (escape sequences, a change of direction).
+"""Safe display of untrusted text in a terminal: tokens may contain escape sequences or direction marks.
 
-It is shown as a sign for it instead: ␛ for the escape character, � for what has no sign. Ends of lines stay.
+These are replaced: by ␛ for the escape character, by � if there is no such sign. Line ends stay.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def visible(text: str) -> str:
 
 
 class Visible:
-    """Anything that rich draws, with its texts made visible; colors and styles stay."""
+    """A rich renderable with control characters replaced; colors and styles stay."""
 
     def __init__(self, drawn: "RenderableType") -> None:
         self._drawn = drawn

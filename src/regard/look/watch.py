@@ -1,19 +1,19 @@
-"""Any PyTorch model, watched from outside:
+"""Record the attention of any PyTorch model:
 
     with watching(model) as seen:
         model(**inputs)
     seen.record(rows=tokens)
 
-Three ways lead to attention in PyTorch, and each is seen where it runs:
+Three implementations of attention in PyTorch are recorded:
 
-    scaled_dot_product_attention     the fused kernel: its weights are computed beside it, from the same arguments
-    softmax(…) and then a product    attention in the open: its weights are those of the model
-    nn.MultiheadAttention            and the fast path of nn.TransformerEncoderLayer: computed beside it, as above
+    scaled_dot_product_attention     the fused kernel: its weights are computed again from the same arguments
+    softmax(…) and then a product    explicit attention: the weights of the model
+    nn.MultiheadAttention            and the fast path of nn.TransformerEncoderLayer: computed again, as above
 
-The first two are calls that a torch function mode is shown. While one is active, torch.nn leaves its fast path, and its
-numbers change in the last bit; so the mode steps aside while those modules run, and their weights come from what the
-modules were given. Global hooks (any other hook would end the fast path, too) say which module is at work. Nothing is
-replaced and nothing is left behind: outputs are the same to the last bit, and whoever does not watch pays nothing.
+A torch function mode receives the first two calls. While it is active, torch.nn disables its fast path, which changes
+the last bit of its results. So the mode is off while those modules run, and their weights are computed from their
+inputs. Global hooks identify the running module (other hooks would disable the fast path, too). Nothing is replaced:
+outputs are the same to the last bit, and there is no cost outside the block.
 """
 
 import inspect
@@ -41,9 +41,9 @@ PRODUCT = {
     torch.matmul, torch.bmm, torch.einsum, torch.baddbmm,
     Tensor.matmul, Tensor.bmm, Tensor.__matmul__, Tensor.__rmatmul__,
 }  # fmt: skip
-#: These have a fast path that a torch function mode would keep them from.
+#: Modules with a fast path that a torch function mode would disable.
 FAST = {nn.MultiheadAttention.forward, nn.TransformerEncoderLayer.forward, nn.TransformerEncoder.forward}
-NO_MEMORY = ("pos", "mask", "bias", "rotary")  # in the name of an argument: its vectors are not looked at
+NO_MEMORY = ("pos", "mask", "bias", "rotary")  # in the name of an argument: its vectors are not keys
 
 
 @contextmanager
@@ -54,11 +54,11 @@ def watching(
     heads: Sequence[int] | None = None,
     rows: Sequence[int] | None = None,
 ) -> Iterator[Watched]:
-    """Keep where a model looks while the block runs; `seen.record()` makes a record of it.
+    """Record attention weights while the block runs; `seen.record()` makes a record of them.
 
     only     names of modules (`seen.names` has them), with * for anything: "encoder.layer.11.*"
     heads    numbers of heads, from 0
-    rows     which queries of each pass through the model; -1 is the last. A step of decoding has one
+    rows     queries of each pass through the model; -1 is the last. A decoding step has one
     """
     _require_eager(model)
     watcher = _Watcher(model, Wanted(heads, rows), [only] if isinstance(only, str) else only)
@@ -76,7 +76,7 @@ def watching(
 
 @dataclass
 class _Frame:
-    """A module at work. `open`: calls inside it of which it is not known yet what they look at."""
+    """A running module. `open`: calls inside it whose keys are not yet known."""
 
     module: nn.Module
     name: str
@@ -86,7 +86,7 @@ class _Frame:
 
 
 class _Table(NamedTuple):
-    """A softmax, or what became of it; the weights that it shows; and the module that made it."""
+    """A softmax or a tensor derived from it, its weights, and the module that computed it."""
 
     tensor: Tensor
     weights: Tensor
@@ -101,7 +101,7 @@ class _Watcher(TorchFunctionMode):
         self._wanted = wanted
         self._thread = threading.get_ident()
         self._frames: list[_Frame] = []
-        self._tables: dict[int, _Table] = {}  # by id: each softmax, and what becomes of it
+        self._tables: dict[int, _Table] = {}  # by id: each softmax and the tensors derived from it
         self._passes = 0
         self._aside = self._at_work = False
 
@@ -131,7 +131,7 @@ class _Watcher(TorchFunctionMode):
         self._see(size, lambda: self._wanted.of(weights())).looks_elsewhere = query is not key
 
     def _follow(self, func: Any, args: Any, result: Any) -> None:
-        """A softmax is attention if it comes to a product; on the way it may be dropped out, cut or cast."""
+        """Follow a softmax: it is attention if a matrix product uses it, also after dropout, slicing or casts."""
         if func in PRODUCT:
             found = next((self._tables[id(one)] for one in _operands(args) if id(one) in self._tables), None)
             if found is not None:
@@ -162,13 +162,13 @@ class _Watcher(TorchFunctionMode):
         return call
 
     def _owner(self) -> _Frame:
-        """The module at work; nn.Softmax works for another one."""
+        """Return the running module; for nn.Softmax, its caller."""
         return next((f for f in reversed(self._frames) if not isinstance(f.module, nn.Softmax)), self._frames[-1])
 
     # -------------------------------------------------------------------------------------------------------- modules
     def before(self, module: nn.Module, args: Any) -> None:
         own = _is_plain(type(module))
-        if own and not module._modules and self._frames:  # a layer of torch that no attention is in
+        if own and not module._modules and self._frames:  # a torch layer without attention
             return
         if self._at_work or module not in self._names or threading.get_ident() != self._thread:
             return
@@ -179,12 +179,12 @@ class _Watcher(TorchFunctionMode):
         self._frames.append(frame)
 
     def after(self, module: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
-        """After an error, there is no output, and torch gives no keywords either."""
+        """Close the frame of a module. After an error, torch passes neither output nor keywords."""
         if self._at_work or not any(frame.module is module for frame in reversed(self._frames)):
             return
         if threading.get_ident() != self._thread:
             return
-        while self._frames[-1].module is not module:  # an error has ended those within
+        while self._frames[-1].module is not module:  # an error ended the inner modules
             self._frames.pop()
         frame = self._frames[-1]
         if output is not None:
@@ -198,7 +198,7 @@ class _Watcher(TorchFunctionMode):
             self._place(frame, args, kwargs)
 
     def _switch(self, aside: bool) -> bool:
-        """Step aside, or come back. Where another mode is active, there is no fast path to be kept open."""
+        """Turn the mode off or on. If another mode is active, there is no fast path to preserve."""
         if aside == self._aside or (aside and _get_current_function_mode_stack() != [self]):
             return False
         self._aside = aside
@@ -209,7 +209,7 @@ class _Watcher(TorchFunctionMode):
         return True
 
     def _computed_inside(self, frame: _Frame, args: Any, kwargs: Any) -> None:
-        """What torch.nn's own modules looked at while the mode stood aside."""
+        """Compute the weights of torch.nn modules that ran while the mode was off."""
         module = frame.module
         if not self._aside or frame.saw:
             return
@@ -228,7 +228,7 @@ class _Watcher(TorchFunctionMode):
         call.looks_elsewhere = query is not key
 
     def _place(self, frame: _Frame, args: Any, kwargs: Any) -> None:
-        """Where the vectors came from: the module that was given them says whether there were two kinds of them."""
+        """Find the origin of the vectors: whether the module received two different sequences."""
         if not frame.saw and any(word in type(frame.module).__name__.lower() for word in ("attention", "attn")):
             self.seen.unseen.append(frame.name)
         parent = self._frames[-1] if self._frames else None
@@ -265,7 +265,7 @@ def _operands(args: Any) -> Iterator[Any]:
 
 @cache
 def _is_plain(kind: type[nn.Module]) -> bool:
-    """A module of torch itself, without a fast path of its own."""
+    """Whether this is a torch module without a fast path."""
     return kind.__module__.startswith("torch.nn.") and kind.forward not in FAST
 
 
@@ -275,7 +275,7 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def _vectors_given(module: nn.Module, args: Any, kwargs: Any) -> list[Tensor]:
-    """What a module was given to look with and to look at, in this order."""
+    """Return the queries and keys that a module received, in this order."""
     function = getattr(module.forward, "__func__", None)
     names = list(inspect.signature(module.forward).parameters) if function is None else _parameters(function)[1:]
     named = {**dict(zip(names, args, strict=False)), **kwargs}

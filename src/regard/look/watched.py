@@ -1,14 +1,13 @@
-"""What was seen of a model that was watched: calls of attention, joined into tables.
+"""Results of watching a model: attention calls, joined into tables.
 
-A pass is one call of the outermost module. Steps of decoding (`generate`) are passes that go on where the one before
-ended: they are joined along Q, with zero for keys that were not there yet, or not any more (a sliding window keeps the
-last ones). A pass whose queries are all of its keys begins anew, and the last text that was read is the one that is
-shown. A module that works several times in one pass (layers that share their weights) is a layer each time:
-`attention`, `attention#2`, ...
+A pass is one call of the outermost module. Decoding steps (`generate`) are passes that continue the one before. They
+are joined along Q, with zero for keys that do not exist yet or have left a sliding window. A pass in which all keys are
+queries starts a new text; the last text is shown. A module that runs several times in one pass (shared weights) counts
+as one layer each time: `attention`, `attention#2`, ...
 
-    encoder   vectors look at each other, both ways
-    decoder   vectors look back: no weight on a later key, or keys of steps before
-    cross     the keys come from elsewhere: the name says so (self, cross, encoder_attn), or what the module was given
+    encoder   bidirectional self-attention
+    decoder   causal self-attention: no weight on later keys, or keys of earlier steps
+    cross     keys from another sequence, by the name (self, cross, encoder_attn) or by the inputs of the module
 """
 
 import re
@@ -32,7 +31,7 @@ MOST_NAMES = 8  # in an error
 
 @dataclass
 class Call:
-    """One attention at work. `size`: Q, K. `rows`: the queries that `weights` (B H R K) has; None: not asked for."""
+    """One attention call. `size`: Q, K. `rows`: the queries in `weights` (B H R K); None: not requested."""
 
     name: str
     size: tuple[int, int]
@@ -49,12 +48,12 @@ class Call:
 
     @property
     def whole(self) -> bool:
-        """Does it begin a text? A step that goes on has keys of the steps before."""
+        """Whether it starts a text. Continuation steps have keys of earlier steps."""
         return self.size[0] == self.size[1]
 
 
 class Joined(NamedTuple):
-    """The steps of one attention: B H R K, with the place of each row among Q queries."""
+    """The joined steps of one attention: B H R K, with the position of each row among Q queries."""
 
     name: str
     kind: Kind
@@ -70,8 +69,9 @@ class Joined(NamedTuple):
 
 
 class Watched:
-    """`only`, `rows`: what was asked for. `calls`: all that ran. `unseen`: modules that are called attention, and in
-    which none was seen."""
+    """Attention of a watched model.
+
+    `only`, `rows`: the request. `calls`: all attention calls. `unseen`: modules named attention without calls."""
 
     def __init__(self, model: str, only: Sequence[str] | None, rows: Sequence[int] | None) -> None:
         self.model, self.only, self.rows = model, only, rows
@@ -83,11 +83,11 @@ class Watched:
 
     @property
     def names(self) -> list[str]:
-        """Every attention that was watched, in the order in which they first ran."""
+        """Names of all watched attentions, in the order of their first call."""
         return list(self.tables())
 
     def __getitem__(self, name: str) -> Tensor:
-        """The weights of one attention, B H Q K, of the last text that the model read."""
+        """Return the weights of one attention, B H Q K, for the last text."""
         tables = self.tables()
         if name not in tables:
             raise KeyError(f"no attention named {name!r} was watched; there are: {', '.join(tables)}")
@@ -104,15 +104,15 @@ class Watched:
         input: str = "",
         output: str = "",
     ) -> AttentionRecord:
-        """What pictures are made of, for one example of the batch.
+        """Return an attention record for one example of the batch.
 
-        rows      the tokens that look: all that were read, or all but the padding at their end. Left out, they are
-                  numbered. Where a decoder looks at an encoder, they are the decoder's
-        columns   the tokens of the encoder, where there are two sides
-        only      attention in the modules of these names, with * for anything
-        kinds     what an attention is for, by its name, where it was taken for something else: {"*.mix": "cross"}
+        rows      query tokens, with or without the padding at the end; by default numbers. For an encoder-decoder, the
+                  tokens of the decoder
+        columns   the tokens of the encoder, for an encoder-decoder
+        only      attention in modules of these names, with * for anything
+        kinds     corrected kind of an attention, by name: {"*.mix": "cross"}
 
-        What does not fit the tokens is left out: those of a text show the text's side of CLIP, a grid the image's.
+        Tables that do not fit the tokens are dropped: for CLIP, tokens select the text side, a grid the image side.
         """
         from regard.look.watched_record import record_of
 
@@ -121,9 +121,9 @@ class Watched:
         )  # fmt: skip
 
     def tables(self) -> dict[str, Joined]:
-        """The last text that each attention read."""
+        """Return the table of each attention for the last text."""
         texts: dict[str, list[Call]] = {}
-        began: dict[int, bool] = {}  # pass → whether the self-attention that ran last in it began a text
+        began: dict[int, bool] = {}  # pass → whether its last self-attention started a text
         for call in self.calls:
             name, number = call.name, 1
             while not call.cross and call.whole and name in texts and texts[name][-1].number == call.number:
@@ -172,12 +172,12 @@ def listed(names: Sequence[str]) -> str:
 
 
 def family(name: str) -> str:
-    """What the layers of one stack have in common: `encoder.layer.3.attention` → `encoder.layer.*.attention`."""
+    """Return the common name of a stack of layers: `encoder.layer.3.attention` → `encoder.layer.*.attention`."""
     return re.sub(r"\d+", "*", name.partition("#")[0])
 
 
 def _layers(cross: Mapping[str, bool]) -> dict[str, int]:
-    """The number of each attention among those of its stack, watched or not."""
+    """Return the number of each attention in its stack, watched or not."""
     count: dict[tuple[str, bool], int] = {}
     found = {}
     for name, elsewhere in cross.items():
@@ -197,10 +197,10 @@ def _joined(name: str, layer: int, calls: Sequence[Call]) -> Joined:
             rows += [queries + row for row in call.rows]
         queries += call.size[0]
     if len({weights.shape[:2] for _, weights in parts}) > 1:
-        raise CallError(f"{name} ran on batches of different sizes, which are no steps of one text: watch them apart")
+        raise CallError(f"{name} calls had different batch sizes; record them in separate `watching` blocks")
     width = max(begin + weights.shape[-1] for begin, weights in parts)
     weights = torch.cat([F.pad(x, (begin, width - begin - x.shape[-1])) for begin, x in parts], dim=-2)
-    if not cross and width > queries and not weights[..., queries:].any():  # room that a cache has kept free
+    if not cross and width > queries and not weights[..., queries:].any():  # unused space of a static cache
         weights = weights[..., :queries]
     kind: Kind = "cross" if cross else "decoder" if _looks_back(name, weights, rows, queries, calls) else "encoder"
     return Joined(name, kind, layer, weights, rows, queries, len(calls))

@@ -1,4 +1,4 @@
-"""The tables of a model that was watched → a record, between the tokens that were given for them."""
+"""Convert the tables of a watched model to a record, with the given tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ def record_of(
     input: str,
     output: str,
 ) -> AttentionRecord:
-    """See `Watched.record`."""
+    """Return a record; see `Watched.record`."""
     tables = [_of_kind(table, kinds) for table in _chosen(seen, only)]
     _require_example(tables, example)
     source = None if columns is None else axis_of("columns", columns)
@@ -90,7 +90,7 @@ def _require_example(tables: Sequence[Joined], example: int) -> None:
 
 
 def _numbered(tables: Sequence[Joined], source: Axis | None) -> tuple[Axis, Axis | None]:
-    """Numbers for tokens that nobody named."""
+    """Return numbered tokens."""
     cross = [table for table in tables if table.kind == "cross"]
     rows, columns = (cross or tables)[0].size
     if not cross and len({table.size for table in tables}) > 1:
@@ -101,7 +101,7 @@ def _numbered(tables: Sequence[Joined], source: Axis | None) -> tuple[Axis, Axis
 
 
 def _sides(table: Joined, rows: str, two: bool) -> tuple[str, str] | None:
-    """The axes of its rows and columns; None if it needs two sides, and there is one."""
+    """Return the row and column axes; None if it needs two and only one is given."""
     if table.kind == "cross" or table.size[0] != table.size[1]:
         return ("target", "source") if two else None
     if table.kind == "encoder" and two:
@@ -110,7 +110,7 @@ def _sides(table: Joined, rows: str, two: bool) -> tuple[str, str] | None:
 
 
 def _fits(table: Joined, example: int, size: tuple[int, int]) -> bool:
-    """Tokens may leave out the padding at the end: keys that no query looks at, and the queries that belong to them."""
+    """Whether the tokens fit. They may omit padding: last keys without weight, and queries there."""
     rows, columns = table.size
     if rows < size[0] or columns < size[1] or bool(table.weights[example, ..., size[1] :].any()):
         return False
@@ -135,7 +135,7 @@ def _sizes(tables: Sequence[Joined]) -> str:
 
 
 def _one_after_another(found: Sequence[Attention]) -> list[Attention]:
-    """Two stacks of one kind are shown as one: the layers of the second follow those of the first."""
+    """Join two stacks of one kind: the layers of the second follow those of the first."""
     stacks: dict[tuple[Kind, str], int] = {}  # and how many layers each has
     for one in found:
         stack = one.kind, family(one.name)

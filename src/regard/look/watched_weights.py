@@ -1,12 +1,12 @@
-"""The weights of an attention that returns none, from what it was given.
+"""Compute the weights of an attention that returns none, from its arguments.
 
     A = softmax(scale · q kᵀ + bias),   bias = −∞ where a mask forbids
 
 `fused_weights` takes the arguments of `torch.nn.functional.scaled_dot_product_attention`, `module_weights` those of
-`torch.nn.MultiheadAttention`. Both compute in the open what the kernel keeps to itself, beside it: its output is never
-touched. A row that may look at nothing has zeros. Dropout has no part in it.
+`torch.nn.MultiheadAttention`. Both compute the weights that the kernel does not return, without changing its
+output. Fully masked rows are zero. Dropout is ignored.
 
-    B batch   H heads   Q queries   R rows that were asked for   K keys   E width of a head
+    B batch   H heads   Q queries   R requested rows   K keys   E width of a head
 """
 
 import inspect
@@ -22,7 +22,7 @@ from regard.errors import CallError
 
 
 class Wanted(NamedTuple):
-    """Which heads and which rows of a pass; None: all. Rows may be counted from the end."""
+    """Requested heads and rows of a pass; None: all. Negative rows count from the end."""
 
     heads: Sequence[int] | None = None
     rows: Sequence[int] | None = None
@@ -36,13 +36,13 @@ class Wanted(NamedTuple):
         return list(self.heads)
 
     def rows_of(self, there: int) -> list[int]:
-        """In order. A pass that has not so many rows (a step of decoding has one) gives those it has."""
+        """Return the requested rows in order. Rows that a pass does not have are skipped (a decoding step has one)."""
         if self.rows is None:
             return list(range(there))
         return sorted({row % there for row in self.rows if -there <= row < there})
 
     def of(self, weights: Tensor) -> Tensor:
-        """The part of B H Q K that was asked for."""
+        """Return the requested part of B H Q K."""
         if self.heads is not None:
             weights = weights[:, self.heads_of(weights.shape[1])]
         return weights if self.rows is None else weights[:, :, self.rows_of(weights.shape[2])]
@@ -69,7 +69,7 @@ def fused_weights(
         )
         return wanted.of(with_heads(exact.float()))
     Q, K = query.shape[-2], key.shape[-2]
-    if enable_gqa:  # each key serves a group of heads, side by side
+    if enable_gqa:  # each key is shared by a group of adjacent heads
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
     batch = leading_shape(query, key)
     q, k = (with_heads(x.expand(*batch, *x.shape[-2:])) for x in (query, key))
@@ -80,18 +80,18 @@ def fused_weights(
     if attn_mask is not None:
         bias = with_heads(attn_mask.expand(*batch, Q, K))[:, heads][:, :, rows]
         scores = scores.masked_fill(~bias, -torch.inf) if bias.dtype == torch.bool else scores + bias
-    if is_causal:  # as the kernel has it: the first query sees the first key
+    if is_causal:  # as in the kernel: the first query sees the first key
         later = torch.arange(K, device=q.device) > torch.tensor(rows, device=q.device).unsqueeze(-1)
         scores = scores.masked_fill(later, -torch.inf)
     return scores.softmax(-1).masked_fill(scores.amax(-1, keepdim=True) == -torch.inf, 0.0)
 
 
 def module_weights(wanted: Wanted, module: nn.MultiheadAttention, *args: object, **kwargs: object) -> Tensor:
-    """B H R K of a module that was called like this."""
+    """Return B H R K of a module called with these arguments."""
     given = inspect.signature(nn.MultiheadAttention.forward).bind(module, *args, **kwargs).arguments
     query, key, value = given["query"], given["key"], given["value"]
     masks = {name: given.get(name) for name in ("key_padding_mask", "attn_mask")}
-    if query.is_nested:  # rows of their own lengths: what nn.TransformerEncoder makes of a padding mask
+    if query.is_nested:  # nested tensor: nn.TransformerEncoder makes one from a padding mask
         lengths = torch.tensor([len(one) for one in query.unbind()], device=query.device)
         query = key = value = query.to_padded_tensor(0.0)
         masks["key_padding_mask"] = torch.arange(query.shape[1], device=query.device) >= lengths.unsqueeze(-1)
@@ -114,8 +114,9 @@ def module_weights(wanted: Wanted, module: nn.MultiheadAttention, *args: object,
 
 
 def function_weights(*args: object, **kwargs: object) -> Tensor:
-    """B H Q K of `torch.nn.functional.multi_head_attention_forward`, called like this. What it adds to the keys by
-    itself names no token: it is left out, and rows may then sum to less than one."""
+    """B H Q K of `torch.nn.functional.multi_head_attention_forward`, called with these arguments.
+
+    Keys that it adds (bias, zeros) have no token and are dropped, so rows may sum to less than one."""
     given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments
     given |= {"training": False, "need_weights": True, "average_attn_weights": False, "is_causal": False}
     _, weights = F.multi_head_attention_forward(**given)
@@ -126,14 +127,14 @@ def function_weights(*args: object, **kwargs: object) -> Tensor:
 
 
 def _additive(mask: Tensor | None, like: Tensor) -> Tensor | None:
-    """torch.nn's masks are True where nothing may be seen, or are added; of two, both have to be of one kind."""
+    """Convert masks of torch.nn to an additive one. Two masks must both be boolean (True: masked) or additive."""
     if mask is None or mask.dtype != torch.bool:
         return mask
     return torch.zeros(mask.shape, dtype=like.dtype, device=mask.device).masked_fill(mask, -torch.inf)
 
 
 def with_heads(x: Tensor) -> Tensor:
-    """Any number of dimensions before the last two → B H; where there is one only, it is the batch."""
+    """Reshape the leading dimensions to B H; a single one is the batch."""
     if x.dim() == 2:
         return x[None, None]
     return x.unsqueeze(1) if x.dim() == 3 else x.flatten(1, -3)

@@ -1,10 +1,9 @@
-"""How one weight came about, with its numbers.
+"""The computation of one attention weight, with its numbers.
 
     e_ij = score(q_i, k_j) + b_ij       a_ij = exp(e_ij) / Σ_j exp(e_ij)       y_i = Σ_heads Σ_j a_ij v_j W_o
 
-The parts are those that the model computed, kept by a trace (`attention/scoring.py`), and the score's own code writes
-its equation. `share` is a_ij v_j W_o · y_i / ‖y_i‖²: how far this one term brings the output. Over all keys and heads,
-shares sum to one.
+The numbers come from a trace of the model (`attention/scoring.py`), the equation from the code of the score. `share` is
+a_ij v_j W_o · y_i / ‖y_i‖², the contribution of this term to the output. Over all keys and heads, shares sum to one.
 """
 
 import math
@@ -77,7 +76,7 @@ class Weight:
         return f"{self.row_label} ← {self.column_label}: {_number(self.weight)} ({where})"
 
     def steps(self) -> list[tuple[str, str]]:
-        """From the score to the output: the name of each step, and what happens there."""
+        """Return the steps from the score to the output: name and equation."""
         found = [("score", self.equation)]
         if self.bias is not None:
             total = self.score + self.bias
@@ -104,12 +103,12 @@ class Weight:
         return f"a = exp(e − {most}) / Σ_j exp(e_j − {most}) = {own:.4g} / {every:.4g} = {_number(own / every)}"
 
     def largest(self) -> list[int]:
-        """The keys with the largest weights, this one among them, in their order."""
+        """Return the keys with the largest weights, including this one, in their order."""
         found = np.argsort(-self.weights, kind="stable")[:MOST_KEYS].tolist()
         return sorted({*found, self.place})
 
     def as_dict(self) -> dict[str, Any]:
-        """Numbers and texts; a score where the query may not look is None."""
+        """Return numbers and texts; masked scores are None."""
         arrays = {name: value.tolist() for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         arrays["scores"] = [score if math.isfinite(score) else None for score in arrays["scores"]]
         for name in ("parts", "tokens"):
@@ -117,7 +116,7 @@ class Weight:
         return vars(self) | arrays | {"title": self.title, "steps": self.steps()}
 
     def table(self) -> ValueTable:
-        """Where the score comes from, to be drawn: what each part adds, the largest first, and their sum."""
+        """Return the contributions to the score as a table, the largest first, with their sum."""
         rows: list[tuple[str, float]] = []
         for parts, total in ((self.parts, "score"), (self.tokens, "score, by parts of the input")):
             rows += _largest(parts)
@@ -137,7 +136,7 @@ class Weight:
         return self.table()._repr_html_()
 
     def __str__(self) -> str:
-        """For a terminal: the steps, and the row before and after the softmax."""
+        """Return the steps and the row before and after the softmax, for a terminal."""
         shown = self.largest()
         width = max(len(self.keys[key]) for key in shown)
         terms = ", ".join(f"{number:+.3g} [{place}]" for place, number in self.terms)
@@ -161,7 +160,7 @@ def _told(title: str, parts: Sequence[Origin]) -> list[str]:
 
 
 def _largest(parts: Sequence[Origin]) -> list[tuple[str, float]]:
-    """The largest first, and the sum of those that are not shown."""
+    """Return the largest first, and the sum of the others."""
     ordered = sorted(parts, key=lambda part: -abs(part.value))
     shown, rest = ordered[:MOST_PARTS], ordered[MOST_PARTS:]
     others = [(f"{len(rest)} other parts", sum(part.value for part in rest))] if rest else []
@@ -183,10 +182,9 @@ def weight(
     parts: bool = True,
     tokens: bool = False,
 ) -> Weight:
-    """Of a cell of the tables that `look` shows. Without a layer or a head, those in which it has the most weight.
+    """Return the computation of one cell of a table. By default layer and head with the largest weight of this cell.
 
-    `parts`: what query and key are made of; `tokens`: what each part of the input brings to the score, which takes
-    some time.
+    `parts`: contributions of the parts of query and key; `tokens`: contributions of the input (slow).
     """
     with torch.no_grad(), evaluating(case.model):
         return _explained(find_weight(case, row, column, kind, layer, head), parts, tokens)
@@ -195,7 +193,7 @@ def weight(
 def _explained(found: PlacedWeight, parts: bool, tokens: bool) -> Weight:
     case, seen, shown, name = found.case, found.seen, found.shown, found.shown.name
     head, i, j = found.cell
-    steps = [weights.shape[-2] for weights in seen.calls(name)]  # a decoder may take them one by one
+    steps = [weights.shape[-2] for weights in seen.calls(name)]  # a decoder may run step by step
     call = int(np.searchsorted(np.cumsum(steps), found.query, side="right"))
     query, scoring = found.query - sum(steps[:call]), seen.scorings(name)[call]
     weights = seen.calls(name)[call]
@@ -231,7 +229,7 @@ def _explained(found: PlacedWeight, parts: bool, tokens: bool) -> Weight:
 
 
 def _number(weight: float) -> str:
-    """A weight that is no zero does not look like one."""
+    """Format a weight; small nonzero weights are not shown as zero."""
     return f"{weight:.4f}" if weight >= 5e-5 or weight == 0 else f"{weight:.2g}"
 
 

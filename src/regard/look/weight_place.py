@@ -1,7 +1,7 @@
-"""Which weight of a model a cell of a record shows.
+"""Find the weight of a model behind a cell of a record.
 
-A job may leave out rows and columns, turn a table round or average it (`Case.place`). So each weight is given its
-number, and the table of numbers is placed in the same way: in the cell stands the number of its weight.
+A job may drop rows and columns, transpose a table or average it (`Case.place`). So weights are replaced by their
+numbers, and the same placement is applied: the cell then contains the number of its weight.
 """
 
 import math
@@ -21,15 +21,15 @@ from regard.look.tables import NOTHING
 
 
 class PlacedWeight(NamedTuple):
-    """A cell of a record, the trace in which its weight was seen, and where: `query` and `key` of `shown.name`.
+    """A cell of a record, with the trace of its weight and its position: `query` and `key` of `shown.name`.
 
-    `key_labels`: what the record calls the keys of this query, by their places.
+    `key_labels`: labels of the keys of this query in the record, by position.
     """
 
     case: Case
     seen: Trace
     shown: Attention
-    cell: tuple[int, int, int]  # head, row, column of the table that is shown
+    cell: tuple[int, int, int]  # head, row, column of the shown table
     query: int
     key: int
     key_labels: dict[int, str]
@@ -39,15 +39,15 @@ class _Numbered(NamedTuple):
     case: Case
     seen: Trace
     shown: Attention
-    numbers: np.ndarray  # of a head, from 1, in the order of the model; 0: no weight
-    marks: np.ndarray  # at random, placed in the same way
-    marked: np.ndarray  # the same as they were, by their numbers
+    numbers: np.ndarray  # in a head, from 1, in the order of the model; 0: no weight
+    marks: np.ndarray  # random, placed in the same way
+    marked: np.ndarray  # the same before placement, by number
 
 
 def find_weight(
     case: Case, row: int, column: int, kind: Kind | None, layer: int | None, head: int | None
 ) -> PlacedWeight:
-    """Without a layer or a head, those in which the cell has the most weight."""
+    """Find the weight of a cell. By default layer and head with the largest weight of this cell."""
     found = [one for side in (case, *case.beside) for one in _numbered(side)]
     if not found:
         raise CallError(NOTHING)
@@ -64,7 +64,7 @@ def find_weight(
         raise CallError(f"{rows[cell[1]]!r} cannot look at {columns[cell[2]]!r}: there is no such weight")
     query, key = divmod(number, keys)
     same = list(zip(*np.nonzero((numbers >= 0) & (numbers // keys == query)), strict=True))
-    along_rows = len({int(i) for i, _ in same}) > 1  # a table that was turned round has a query in each column
+    along_rows = len({int(i) for i, _ in same}) > 1  # a transposed table has one query per column
     labels = {int(numbers[i, j]) % keys: rows[i] if along_rows else columns[j] for i, j in same}
     return PlacedWeight(one.case, one.seen, one.shown, cell, query, key, labels)
 
@@ -74,10 +74,10 @@ def _numbered(case: Case) -> list[_Numbered]:
         case.ask([WHOLE])
     try:
         names = [name for name in seen.names if seen.role(name).kind != "gate"]
-    except RuntimeError:  # this side does not attend
+    except RuntimeError:  # no attention here
         return []
     weights = {name: with_heads(seen[name][case.row].float().cpu().numpy()) for name in names}
-    sizes = {name: (1, *one.shape[1:]) for name, one in weights.items()}  # heads are placed alike
+    sizes = {name: (1, *one.shape[1:]) for name, one in weights.items()}  # all heads have the same placement
     numbers = {name: np.arange(1.0, math.prod(size) + 1).reshape(size) for name, size in sizes.items()}
     random = np.random.default_rng(0)
     marks = {name: random.random(size, dtype=np.float32) for name, size in sizes.items()}

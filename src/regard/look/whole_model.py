@@ -1,4 +1,4 @@
-"""Methods that ask any model, with attention or without: what the output feels of each part of the input."""
+"""Attribution methods for any model, with or without attention: contribution of each input part to the output."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from regard.look.records import Attention
 
 
 def input_gradient(case: Case) -> Attention:
-    """Its size: whether a part speaks for or against is lost."""
+    """Return the absolute value of input × gradient; the sign is lost."""
     return _whole_table(case, "input-gradient", normalized(np.abs(input_times_gradient(case).parts)))
 
 
@@ -28,7 +28,7 @@ def by_relevance(case: Case) -> Attention:
 
 
 def _speaking_for(case: Case, method: str, found: Added) -> Attention:
-    """The positive part; of a number, what makes it less counts like what makes it more."""
+    """Return the positive part; for numeric outputs the absolute value."""
     weights = normalized(np.abs(found.parts) if case.number else np.maximum(found.parts, 0.0))
     return _whole_table(case, method, weights, found.figures)
 
@@ -42,7 +42,7 @@ def without_each(case: Case) -> Attention:
 
 
 def _whole_table(case: Case, method: str, weights: np.ndarray, figures: tuple[Figure, ...] = ()) -> Attention:
-    """A method that asks about the whole model has one table, and nothing for tokens that are always there."""
+    """Return the single table of a method on the whole model, with zeros for tokens that cannot be masked."""
     table = np.zeros((len(weights), len(case.axes[case.columns])))
     table[:, list(case.parts)] = weights
     kind = "decoder" if case.columns == "read" else case.kind
