@@ -438,6 +438,8 @@ def test_two_texts_are_read_as_one_and_the_longer_is_cut(tmp_path, max_length, k
 def test_two_texts_are_given_in_any_form(tmp_path, given):
     input = _two_texts(tmp_path).input
     assert input.two(given) == ("a", "b")
+    if not isinstance(given, dict):  # rows of a table are pairs
+        assert input.parse([given]) == [("a", "b")]
     assert input.is_one(given)
     assert input.word(given) == "a\nb", "a page takes a tab for what stands between two inputs"
     assert not input.is_one([given, given])
