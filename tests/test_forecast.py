@@ -302,7 +302,7 @@ def test_wrong_combinations_are_named():
         read("model.quantiles=[0.1,0.9]")
     with pytest.raises(CallError, match="needs the targets' own past"):
         read("data.mode=convert", "data.targets=a", "data.past=b")
-    with pytest.raises(CallError, match="a column has one part to play"):
+    with pytest.raises(CallError, match="a column has one role"):
         read("data.targets=a,b", "data.past=b")
     with pytest.raises(CallError, match=r"data\.split=.*three shares"):
         read("data.split=[0.7,0.3,0.2]")

@@ -252,7 +252,7 @@ BAD = {
     "an infinity": ({7: "2024-01-08,inf,2"}, "infinity cannot be learned", [9], "they count as missing"),
     "an empty cell": ({5: "2024-01-06,,0", 9: "2024-01-10,9,NaN"}, "2 lines with an empty cell", [7, 11], "filled"),
     "a missing day": ({5: None}, "1 missing step of 1 day in 1 gaps", [7], "filled"),
-    "a time given twice": ({5: "2024-01-05,5,0"}, "1 time given twice", [7], "the last line of each counts"),
+    "a time given twice": ({5: "2024-01-05,5,0"}, "1 time given twice", [7], "the last line of each is used"),
     "times out of order": ({5: GOOD[6], 6: GOOD[5]}, "1 time earlier than the line before", [8], "sorted"),
     "an irregular time": ({5: "2024-01-06 07:00,5,0"}, "off the step of 1 day", [7, 8], "filled"),
     "too few columns": ({5: "2024-01-06,5"}, "2 columns where the first line has 3", [7], "they count as missing"),

@@ -145,5 +145,5 @@ class PromptInput(TokenizedInput):
     # ----------------------------------------------------------------------------------------------------------- parts
     @property
     def context(self) -> int:
-        """Return the positions of tokens that can be masked."""
+        """Number of tokens that the model can attend to."""
         return self.recipe.model.context

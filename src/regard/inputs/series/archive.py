@@ -1,10 +1,10 @@
-"""Series as archives of benchmarks have them, read as a table with a line for each step.
+"""Series in archive formats of benchmarks, read as a table with a line for each step.
 
 GunPoint_TRAIN.ts     sktime (UCR, UEA): a series a line, its channels separated by colons, its class at the end
 tourism.tsf           Monash: the name, the start and the values of a series in each line
 GunPoint_TRAIN.arff   Weka: rows of attributes; a series each, if there are numbers and, at the end, a class
 
-series,label,value    series,time,value    or the attributes as they are
+series,label,value    series,time,value    or the attributes unchanged
 """
 
 import csv
@@ -31,11 +31,11 @@ _SECONDS = {
     "weekly": 604800, "daily": 86400, "hourly": 3600, "half_hourly": 1800, "30_minutes": 1800, "15_minutes": 900,
     "10_minutes": 600, "5_minutes": 300, "minutely": 60, "10_seconds": 10, "4_seconds": 4, "seconds": 1,
 }  # fmt: skip
-Rows = Iterator[tuple[int, Sequence[str], str]]  # line, cells, what is wrong with it
+Rows = Iterator[tuple[int, Sequence[str], str]]  # line, cells, error
 
 
 def is_series_array(path: Path) -> bool:
-    """Whether a file of NumPy holds no pictures with labels: an .npy, or an .npz without x_train and the like."""
+    """Whether a NumPy file has no pictures with labels: an .npy, or an .npz without x_train and the like."""
     if path.suffix == ".npz" and path.is_file():
         with suppress(*BROKEN, ValueError, BadZipFile), np.load(path, allow_pickle=False) as arrays:
             return not any(re.search(r"^x(_|$)|^x(train|test)|_images$", name) for name in arrays)
@@ -44,7 +44,7 @@ def is_series_array(path: Path) -> bool:
 
 
 def load_series_array(path: Path) -> np.ndarray:
-    """Steps, or steps × columns: the array of an .npy, the only one of an .npz, or that called data."""
+    """Return steps, or steps × columns: the array of an .npy, the only one of an .npz, or the one named data."""
     require_memory_for(path)
     try:
         found = np.load(path, allow_pickle=False)
@@ -55,17 +55,17 @@ def load_series_array(path: Path) -> np.ndarray:
                     raise CallError(f"{path}: has several arrays ({', '.join(names[:6])}): save the one of the series")
                 found = arrays["data" if "data" in names else names[0]]
     except (*BROKEN, ValueError, BadZipFile, IndexError) as problem:
-        raise RegardError(f"{path}: is no complete file of plain arrays ({problem})") from None
+        raise RegardError(f"{path}: is not a complete file of plain arrays ({problem})") from None
     if found.ndim not in (1, 2) or found.dtype.kind not in "fiu" or not found.size:
         what = f"an array of {found.dtype} and shape {found.shape}"
         raise CallError(
-            f"{path}: {what} is no table: save steps, or steps × columns, such as numpy.save(NEW, a[..., 0])"
+            f"{path}: {what} is not a table; save steps, or steps × columns, such as numpy.save(NEW, a[..., 0])"
         )
     return found.reshape(len(found), -1)
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is one of these: it begins with settings (@...), and says where data begins."""
+    """Whether a file has one of these formats: it starts with settings (@...) and a line that marks the data."""
     if ending(path) not in ENDINGS:
         return False
     first = (line.text.strip() for line in read_lines(path))
@@ -73,7 +73,7 @@ def is_archive(path: Path) -> bool:
 
 
 def archive_rows(path: Path) -> tuple[list[str], Rows]:
-    """The names of the columns, and all rows."""
+    """Return the names of the columns, and all rows."""
     lines = (line for line in read_lines(path) if line.text.strip() and not line.text.startswith(("#", "%")))
     settings: list[list[str]] = []
     for line in lines:
@@ -81,7 +81,7 @@ def archive_rows(path: Path) -> tuple[list[str], Rows]:
             return {".ts": _sktime, ".tsf": _monash, ".arff": _weka}[ending(path)](path, settings, lines)
         name, *rest = line.text.strip().split(None, 1)
         settings.append([name.lower(), *rest])
-    raise CallError(f"{path}: there is no line @data, below which series begin")
+    raise CallError(f"{path}: the line @data, which precedes the series, is missing")
 
 
 def _sktime(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple[list[str], Rows]:
@@ -109,7 +109,7 @@ def _sktime(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tup
 
 
 def _channels(line: str) -> list[str]:
-    """The values of each channel, and the class; times are left out, as their steps are equal."""
+    """Return the values of each channel and the class; times are dropped, as their steps are equal."""
     return _STAMP.sub(lambda found: found[2], line).strip().split(":")
 
 
@@ -134,7 +134,7 @@ def _monash(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tup
 
 
 def _time(start: str, frequency: str, steps: int) -> str:
-    """The time that is so many steps after the start of a series."""
+    """Return the time `steps` steps after the start of a series."""
     begin = datetime.strptime(start.strip(), "%Y-%m-%d %H-%M-%S")
     if frequency in _SECONDS:
         return str(begin + timedelta(seconds=steps * _SECONDS[frequency]))
@@ -163,7 +163,7 @@ def _weka(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple
 
 
 def _attribute(said: str) -> tuple[str, str]:
-    """Its name and what it holds: numeric, {a,b}, string, relational."""
+    """Return the name and type of an attribute: numeric, {a,b}, string, relational."""
     name = re.match(r"'[^']*'|\"[^\"]*\"|\S+", said)
     assert name is not None
     return name[0].strip("'\""), said[name.end() :].strip().lower() or "numeric"

@@ -1,4 +1,4 @@
-"""Series come in: numbers that belong to times, an encoder of steps, and a clock to look along."""
+"""Series input: numbers with times, an encoder of steps, and a time axis."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ from regard.layers.transformer import Block
 from regard.parts import build_pooling, build_score
 
 EncoderSettings = RecurrentSeriesSettings | TransformerSeriesSettings | PatchSettings
-HELD_OUT: frozenset[Role] = frozenset({"valid", "test"})  # parts that may come from the training series
+HELD_OUT: frozenset[Role] = frozenset({"valid", "test"})  # parts that may be split from the training series
 SeriesEncoder = RecurrentSeriesEncoder | TransformerSeriesEncoder | PatchEncoder
 
 
@@ -97,7 +97,7 @@ class SeriesInput(SeriesReader, Input):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def without(self, item: SeriesItem, parts: Collection[int]) -> SeriesItem:
-        """Steps say what the series says on average, in every column."""
+        """Return the item with masked steps: each column has its mean over the series."""
         chosen = np.zeros(len(self.firsts(len(item.numbers))), bool)
         chosen[list(parts)] = True
         covered = chosen[self._owners(len(item.numbers))][:, None]
@@ -111,12 +111,14 @@ class SeriesInput(SeriesReader, Input):
         return np.add.reduceat(np.pad(steps, ((0, 0), (0, 1))), self.firsts(steps.shape[1]), axis=1)
 
     def _owners(self, steps: int) -> Int[np.ndarray, " S"]:
-        """Which vector each step belongs to: steps between the first of one and of the next."""
+        """Return the vector of each step: from its first step to the first step of the next vector."""
         return np.searchsorted(self.firsts(steps), np.arange(steps), side="right") - 1
 
 
 def build_encoder(s: EncoderSettings, columns: int, look_back: int | None = None) -> SeriesEncoder:
-    """For series of so many columns. `look_back`: all windows have this length, which patches have to know."""
+    """Build the encoder for series of this number of columns. `look_back`: common length of all windows, required for
+    patches.
+    """
     if isinstance(s, RecurrentSeriesSettings):
         return RecurrentSeriesEncoder(
             columns, s.width, cell=s.cell, depth=s.encoder_layers, bidirectional=s.bidirectional, dropout=s.dropout

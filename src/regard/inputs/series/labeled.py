@@ -1,8 +1,8 @@
-"""Series with a label each, as files have them, and as examples.
+"""Labeled series from files, as examples.
 
-data.train=table.csv     lines of all series: a column says whose a line is, another one what it is called
+data.train=table.csv     lines of all series: one column identifies the series, another one has its label
 data.train=folder/       folder/walking/1.csv, folder/running/2.csv, ...: a table is a series, its folder the label
-data.train=corpus:NAME   one of ours, which also knows where in a series its label can be seen
+data.train=corpus:NAME   a packaged corpus, which also knows where in a series its label can be seen
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ class LabeledSplit(NamedTuple):
 
 
 def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles: Roles | None = None) -> LabeledSplit:
-    """`roles`: the parts that columns played in training."""
+    """Read the series. `roles`: roles of the columns in training."""
     if where.startswith(PREFIX):
         series = tuple(of_corpus(where, role))
         columns = tuple(f"column {number + 1}" for number in range(series[0].values.shape[1]))
@@ -68,7 +68,7 @@ def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles:
 
 
 def _class_files(folder: Path, role: Role) -> list[Path]:
-    """All tables of the sub-folders, class by class, in the order of their names."""
+    """Return all tables of the sub-folders, class by class, sorted by name."""
     found = [folder / name for name in members(folder) if "/" in name and set(Path(name).suffixes) & ENDINGS]
     if not found:
         raise CallError(f"data.{role}={folder}: a folder needs a sub-folder for each class, with tables in it")
@@ -76,7 +76,7 @@ def _class_files(folder: Path, role: Role) -> list[Path]:
 
 
 def held_out(train: LabeledSplit, settings: LabeledSeriesSettings, roles: Collection[Role]) -> dict[Role, LabeledSplit]:
-    """What is trained on, and what is held out for `roles`, by the series' names: stretches of one stay together."""
+    """Split training series and those held out for `roles`, by series name: stretches of one series stay together."""
     series, where = train.panel.series, train.panel.where
     testing = settings.test_share if "test" in roles else 0.0
     share = min(settings.valid_share, settings.valid_most / max(1, len(series))) if "valid" in roles else 0.0
@@ -85,7 +85,7 @@ def held_out(train: LabeledSplit, settings: LabeledSeriesSettings, roles: Collec
         parts.setdefault(part_of(one.name, share, testing), []).append(one)
     kept, valid, test = parts.get("kept", []), parts.get("held out", []), parts.get("test", [])
     if not kept or (share and not valid):
-        raise RegardError(f"{where}: data.valid_share={share:g} of {len(series)} series divides none; give data.valid")
+        raise RegardError(f"{where}: data.valid_share={share:g} of {len(series)} series holds out none; set data.valid")
     found: dict[Role, LabeledSplit] = {"train": train._replace(panel=replace(train.panel, series=tuple(kept)))}
     others: dict[Role, list[Series]] = {"valid": valid, "test": test}
     for role, some in others.items():
@@ -96,7 +96,7 @@ def held_out(train: LabeledSplit, settings: LabeledSeriesSettings, roles: Collec
 
 
 class SeriesExamples(ListedExamples):
-    """In memory, scaled: series are small beside what else a model reads."""
+    """Examples in memory, scaled: series are small compared with other inputs."""
 
     def __init__(self, split: LabeledSplit, scaler: Scaler, vocabulary: Vocabulary, input: Any) -> None:
         examples = [Example(SeriesItem.of(one, scaler), (one.label,), one.place) for one in split.panel.series]
@@ -113,6 +113,6 @@ class SeriesExamples(ListedExamples):
         return seen.hexdigest()
 
     def listing(self) -> Listing:
-        """What the data check looks at."""
+        """Return the data for the data check."""
         lines, names = np.zeros(len(self), np.int64), [one.name for one in self.split.panel.series]
         return Listing(self.name, Counts(self.counts, self.sides()), lines, names=names)

@@ -1,15 +1,15 @@
-"""How numbers and dates are written in a table, by what stands in its first lines.
+"""Formats of numbers and dates in a table, detected from its first lines.
 
     1234.5    1,234.5    1,5   1.234,5                a point, or a comma with points between thousands
-    $5    5 €    5%                                   money and shares, without their sign
+    $5    5 €    5%                                   money and percentages, without their sign
     2024-01-31 12:00    31.01.2024    01/31/2024      ISO, or the formats below, with or without a time of day
     31-Jan-2024    January 31, 2024                   months by their English names
     2024-01    01/2024    Jan 2024    2024-Q1         months and quarters
 
-`1,234` alone may be either: only a number that cannot be thousands (1,5 or 0,125) makes the comma a decimal one, and
-only one that must be (1,234.5 or 1,234,567) makes it stand between thousands. Beside decimal commas, `1.000` is a
-thousand. So it is in a column of whole numbers (998, 999, 1.000), as a decimal would have no zero at its end.
-`01/02/2024` alone may be either, too: a 13 or more decides, or else the order, as times rise.
+`1,234` alone is ambiguous. A comma is decimal only if a number cannot have thousands (1,5 or 0,125). It separates
+thousands only if a number must have them (1,234.5 or 1,234,567). With decimal commas, `1.000` is a thousand. It also
+is in a column of whole numbers (998, 999, 1.000), as a decimal would have no zero at its end. `01/02/2024` alone is
+ambiguous, too: a number of 13 or more decides, otherwise the order, as times rise.
 """
 
 import re
@@ -38,8 +38,9 @@ _WHOLE = re.compile(r"[-+]?\d+")
 
 
 def has_decimal_commas(rows: Sequence[Sequence[object]]) -> bool:
-    """Whether a number of these rows has a comma that cannot stand between thousands, or points that must, and none
-    has a decimal point."""
+    """Whether commas are decimal: a number has a comma that cannot separate thousands, or points that must, and none
+    has a decimal point.
+    """
     texts = [[cell.strip() if isinstance(cell, str) else "" for cell in row] for row in rows]
     cells = [cell for row in texts for cell in row]
     sure = any(map(_SURE.fullmatch, cells)) or any(map(_has_dotted_thousands, zip_longest(*texts, fillvalue="")))
@@ -47,8 +48,9 @@ def has_decimal_commas(rows: Sequence[Sequence[object]]) -> bool:
 
 
 def _has_dotted_thousands(column: Sequence[str]) -> bool:
-    """Whether whole numbers of a column have points between thousands: a decimal would have one in every cell, or no
-    zero at its end."""
+    """Whether the whole numbers of a column have points between thousands: decimals would have a point in every cell,
+    or no zero at the end.
+    """
     numbers = [cell for cell in column if _WHOLE.fullmatch(cell) or _DOTTED.fullmatch(cell)]
     dotted = [cell for cell in numbers if "." in cell]
     if not dotted or any("." in cell and not _DOTTED.fullmatch(cell) for cell in column if _is_numeral(cell)):
@@ -63,12 +65,12 @@ def _is_numeral(cell: str) -> bool:
 
 
 def has_thousands(cells: Iterable[object]) -> bool:
-    """Whether some number has a comma that can only stand between thousands."""
+    """Whether a number has a comma that can only separate thousands."""
     return any(isinstance(cell, str) and _THOUSAND.fullmatch(cell.strip()) for cell in cells)
 
 
 def without_signs(cells: Sequence[object]) -> list[object]:
-    """The same cells, without signs of money and shares at numbers."""
+    """Return the cells with currency and percent signs removed from numbers."""
     return [
         "".join(found.groups()) if isinstance(cell, str) and (found := _SIGNS.fullmatch(cell.strip())) else cell
         for cell in cells
@@ -76,8 +78,9 @@ def without_signs(cells: Sequence[object]) -> list[object]:
 
 
 def with_points(cells: Sequence[object], *, commas: bool = False, thousands: bool = False) -> list[object]:
-    """The same cells with numbers as Python writes them: 1234.5 for 1.234,5 (`commas` are decimal), or for 1,234.5
-    (they stand between `thousands`)."""
+    """Return the cells with numbers in Python's format: 1234.5 for 1.234,5 (`commas` are decimal), or for 1,234.5
+    (they separate `thousands`).
+    """
     if commas:
         return [
             _swapped(cell) if isinstance(cell, str) and _EUROPEAN.fullmatch(cell.strip()) else cell for cell in cells
@@ -105,12 +108,12 @@ def parsed(cell: object, form: str) -> datetime | None:
 
 
 def is_other_date(cell: object) -> bool:
-    """Whether it is a date in one of the formats that are not ISO."""
+    """Whether a text is a date in one of the formats that are not ISO."""
     return isinstance(cell, str) and any(parsed(cell, form) for form in FORMATS)
 
 
 def date_format(cells: Sequence[object], column: str) -> str | None:
-    """The format in which all of these are dates; None, if they are ISO dates, numbers or no dates at all."""
+    """Return the common date format of the cells; None for ISO dates, numbers, or cells that are not dates."""
     first = [form for form in FORMATS if cells and parsed(cells[0], form)]
     times = {form: [parsed(cell, form) for cell in cells] for form in first}
     found = {form: [time for time in some if time] for form, some in times.items() if all(some)}
@@ -118,7 +121,7 @@ def date_format(cells: Sequence[object], column: str) -> str | None:
         rising = [form for form, some in found.items() if all(a <= b for a, b in pairwise(some))]
         if len(rising) != 1:
             raise CallError(
-                f"column {column!r}: {cells[0]} may be a day and a month, or a month and a day: say "
+                f"column {column!r}: {cells[0]} may be a day and a month, or a month and a day: set "
                 f"{' or '.join(f'data.time_format={form!r}' for form in found)}"
             )
         return rising[0]

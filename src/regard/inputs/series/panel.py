@@ -1,11 +1,11 @@
-"""A table of series in order: sorted, regular steps, gaps handled as the settings say, and everything odd named.
+"""A table of series in order: sorted, with regular steps and gaps handled as set, and a report of problems.
 
     refuse   gaps and empty cells are errors
-    fill     every step gets the last value at or before it, so that nothing comes from the future
-    split    a series ends where a gap begins, and another one starts behind it; lines with an empty cell are a gap
-    ignore   a line is a step, whatever the clock says; lines with an empty cell are left out
+    fill     every step gets the last value at or before it, so that no value comes from the future
+    split    a series ends where a gap begins, and another one starts after it; lines with an empty cell are a gap
+    ignore   a line is a step, regardless of the clock; lines with an empty cell are left out
 
-Lines out of order are sorted. Of lines with one time, the last is kept; under `refuse`, they are errors.
+Unsorted lines are sorted. Of lines with the same time, the last is kept; under `refuse`, they are errors.
 """
 
 from collections import Counter
@@ -24,16 +24,16 @@ from regard.inputs.series.settings import TableSettings
 from regard.inputs.series.table import RawTable, Roles, read_table, time_of
 from regard.inputs.series.times import Step, Times, find_step, labels
 
-NEAR = 1e-3  # of a step: how far off a regular time may be
-MOST_FILLED = 20  # times as many steps as lines: no gap is that large, the step must be wrong
+NEAR = 1e-3  # share of a step by which a regular time may be off
+MOST_FILLED = 20  # ratio of filled steps to lines above which the step must be wrong
 
 
 @dataclass(frozen=True)
 class Series:
-    """A series, or a stretch of it without a gap: one step from row to row.
+    """Series, or a stretch of it without a gap: one step from row to row.
 
-    ahead    steps × columns, at times whose targets are not there yet: targets and past are NaN
-    place    the steps in which the label can be seen, where a corpus knows them
+    ahead    steps × columns, at times whose targets are not known yet: targets and past are NaN
+    place    the steps in which the label can be seen, if a corpus knows them
     """
 
     name: str
@@ -50,7 +50,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """All series of a table, and what was found wrong with it."""
+    """All series of a table, and the problems found."""
 
     where: str
     dates: bool
@@ -71,7 +71,9 @@ def load_panel(
     field: str | None = None,
     without_targets: bool = False,
 ) -> Panel:
-    """The series of a table. `field`: where it was given, by default in the recipe; see `read_table`."""
+    """Read the series of a table. `field`: the setting that gave it, by default that of the
+    recipe; see `read_table`.
+    """
     field = f"data.{role}=" if field is None else field
     table = read_table(source, roles, field=field, without_targets=without_targets)
     notes = _Notes(table, role, settings)
@@ -89,17 +91,17 @@ def load_panel(
     notes.constant(roles, parts)
     notes.first_row(roles)
     if not any(len(part) for part in parts):
-        raise RegardError(f"{table.where}: nothing is left of it: every line has an empty cell")
+        raise RegardError(f"{table.where}: no line is left: every line has an empty cell")
     return Panel(table.where, table.dates, step, tuple(parts), tuple(by_severity(notes.found)))
 
 
 def refuse_errors(findings: Iterable[Finding]) -> None:
-    """Raise if there is anything that a model must not be given."""
+    """Raise the first error that makes the data unusable for a model."""
     CheckReport({}, {}, list(findings)).refuse_if_errors()
 
 
 class _Notes:
-    """What is wrong, each kind once, with the first lines of it."""
+    """Problems found, each kind once, with the first lines."""
 
     def __init__(self, table: RawTable, role: Role, settings: TableSettings) -> None:
         self.table, self.settings = table, settings
@@ -111,11 +113,11 @@ class _Notes:
         self.found.append(Finding(severity, self.role, what, count, self.table.where, first, advice))
 
     def gap(self, what: str, count: int, lines: NDArray) -> None:
-        """Under `refuse` an error, else a warning that says what is done."""
+        """Add an error under `refuse`, else a warning that describes the handling."""
         done = {
-            "refuse": "choose data.gaps=fill, split or ignore (docs/forecast.md says what they do)",
-            "fill": "filled with the last value before",
-            "split": "the series is split there",
+            "refuse": "choose data.gaps=fill, split or ignore (see docs/forecast.md)",
+            "fill": "filled with the previous value",
+            "split": "the series is split at each gap",
             "ignore": "the clock is ignored: a line is a step, and lines with an empty cell are left out",
         }
         how = self.settings.gaps
@@ -138,7 +140,7 @@ class _Notes:
             self.add(severe, f"{bads[0].reason}{' (the first)' if len(bads) > 1 else ''}", len(bads), lines, advice)
 
     def first_row(self, roles: Roles) -> None:
-        """A column that is called 186.3 or 2024-05-14 was hardly called so by anybody."""
+        """Warn about column names that look like data, such as 186.3 or 2024-05-14."""
         names = [name for name in (roles.time, roles.id, *roles.columns) if name is not None]
         years = [name for name in names if len(name) == 4 and name.isdecimal()]
         if self.role == "train" and any(time_of(name) is not None for name in names if name not in years):
@@ -154,18 +156,18 @@ class _Notes:
             column = column[~np.isnan(column)]
             if len(column) and column.min() == column.max():
                 what = f"column {name!r} never changes: it is {column[0]:g} throughout"
-                self.add("warning", what, 1, [], "leave it out; there is nothing to learn from it or about it")
+                self.add("warning", what, 1, [], "leave it out; it contains no information")
 
 
 def _by_id(table: RawTable) -> Iterator[NDArray[np.int64]]:
-    """The rows of each series, in the order in which they first appear."""
+    """Return the rows of each series, in order of first appearance."""
     _, first, series, sizes = np.unique(table.ids, return_index=True, return_inverse=True, return_counts=True)
     rows = np.split(np.argsort(series, kind="stable"), np.cumsum(sizes)[:-1])
     yield from (rows[place] for place in np.argsort(first))
 
 
 def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) -> Series:
-    """One series: sorted, one line a time, lines that only know the future put aside."""
+    """Return one series: sorted, one line per time, with lines of known future separated."""
     times = table.times[rows]
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
@@ -177,14 +179,14 @@ def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) 
     if len(again):
         severity: Severity = "error" if notes.settings.gaps == "refuse" else "warning"
         what = f"{len(again):,} time{'s' if len(again) > 1 else ''} given twice"
-        advice = "the last line of each counts" if severity == "warning" else "remove one of each"
-        advice += "" if roles.id else "; if there are several series, name the column that tells them apart: data.id="
+        advice = "the last line of each is used" if severity == "warning" else "remove one of each"
+        advice += "" if roles.id else "; if there are several series, name the column that identifies them: data.id="
         notes.add(severity, what, len(again), table.lines[rows[again + 1]], advice)
         rows = np.delete(rows, again)
         times = table.times[rows]
     values = table.values[rows]
     end = len(rows)
-    if roles.future:  # lines at the end that hold nothing but what is known ahead
+    if roles.future:  # lines at the end that contain only what is known ahead
         own = len(roles.targets) + len(roles.past)
         known = np.isnan(values[:, :own]).sum(axis=1) == own
         known &= np.isnan(values[:, own:]).sum(axis=1) == 0
@@ -198,7 +200,7 @@ def _one(table: RawTable, rows: NDArray[np.int64], roles: Roles, notes: _Notes) 
 
 
 def _regular(one: Series, step: Step, settings: TableSettings, notes: _Notes) -> Iterator[Series]:
-    """The series without gaps."""
+    """Return the series as stretches without gaps."""
     places = step.places(one.times)
     apart = np.diff(places)
     steps = np.round(apart)
@@ -218,7 +220,8 @@ def _regular(one: Series, step: Step, settings: TableSettings, notes: _Notes) ->
             what = f"{missing:,} missing step{'s' if missing > 1 else ''} of {step} in {wide.sum():,} gaps{of}"
             notes.gap(what, int(wide.sum()), one.lines[1:][wide])
     empty = np.isnan(one.values[:, _counted(one.values)]).any(axis=1)
-    untold = one.lines[empty & ~np.isin(one.lines, [bad.line for bad in notes.table.bad])]  # bad cells were told
+    # Bad cells are already reported.
+    untold = one.lines[empty & ~np.isin(one.lines, [bad.line for bad in notes.table.bad])]
     if len(untold):
         notes.gap(f"{len(untold):,} line{'s' if len(untold) > 1 else ''}{of} with an empty cell", len(untold), untold)
     if settings.gaps == "fill":
@@ -237,12 +240,12 @@ def _regular(one: Series, step: Step, settings: TableSettings, notes: _Notes) ->
 
 
 def _counted(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Columns that have any number at all: a target that is sought has none, and is not missing."""
+    """Columns that have at least one number: a target to predict has none, and is not missing."""
     return np.isnan(values).sum(axis=0) < len(values)
 
 
 def _filled(one: Series, step: Step, places: NDArray[np.float64], notes: _Notes) -> Series:
-    """Every step of the clock, with the last value at or before it."""
+    """Return every step of the clock, with the last value at or before it."""
     size = int(np.floor(places[-1] - places[0] + NEAR)) + 1
     if size > MOST_FILLED * len(one) + 1000:
         raise RegardError(

@@ -1,7 +1,7 @@
-"""From settings to windows: read the tables, put them into order, divide them by time, scale them.
+"""From settings to windows: read the tables, order them, split them by time, scale them.
 
-What is fitted comes from the training part alone and is kept in a `Fitted` (`item.py`), which a run saves: prediction
-needs it, and no training data.
+Roles and scales are fitted on the training part alone and stored in a `Fitted` (`item.py`) with the run. Prediction
+needs it, but no training data.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class PreparedWindows(NamedTuple):
 
     @property
     def findings(self) -> list[Finding]:
-        """What is wrong with the tables, and parts without a window."""
+        """Problems of the tables, and parts without a window."""
         panels = {id(some.panel): some.panel for some in self.windows.values()}.values()
         found = [finding for panel in panels for finding in panel.findings]
         found += [_too_short(role, some) for role, some in self.windows.items() if not len(some)]
@@ -34,13 +34,13 @@ class PreparedWindows(NamedTuple):
 
 
 def prepare_windows(settings: WindowSettings, *, strict: bool = True) -> PreparedWindows:
-    """All parts. `strict` refuses what cannot be trained on; without it, the findings say so."""
+    """Prepare all parts. `strict` raises on unusable data; otherwise the problems are in the findings."""
     roles = find_roles(settings.train, settings, "data.train=")
     panel = load_panel(settings.train, roles, settings)
     train_end, valid_end, test_end = cut_times(panel, settings)
     rows = np.concatenate([one.values[one.times < train_end] for one in panel.series])
     if not len(rows):
-        raise RegardError(f"{panel.where}: data.split={settings.split} leaves no line for training")
+        raise RegardError(f"{panel.where}: data.split={settings.split} leaves no lines for training")
     fitted = Fitted(roles, Scaler.fit(rows, settings.scale), panel.step, panel.dates)
     spans = [(-np.inf, train_end), (train_end, valid_end), (valid_end, test_end)]
     train, valid, test = windows_of(panel, fitted.scaler, Layout.of(settings, roles), settings, spans)
@@ -55,7 +55,7 @@ def prepare_windows(settings: WindowSettings, *, strict: bool = True) -> Prepare
 
 
 def other_windows(where: str, fitted: Fitted, settings: WindowSettings, role: Role) -> Windows:
-    """A table of its own for a part: all of its windows, scaled as the training part was."""
+    """Read a separate table for a part: all of its windows, scaled as the training part."""
     panel = load_panel(where, fitted.roles, settings, role)
     return windows_of(panel, fitted.scaler, Layout.of(settings, fitted.roles), settings, [EVER])[0]
 
@@ -71,7 +71,7 @@ def _too_short(role: Role, some: Windows) -> Finding:
 
 
 def windows_report(prepared: PreparedWindows, season: int) -> CheckReport:
-    """What `regard check` shows: the parts, the columns, and what is wrong."""
+    """Return the report of `regard check`: the parts, the columns, and the problems."""
     fitted, parts = prepared.fitted, []
     for role, some in prepared.windows.items():
         begin, end = "–", "–"

@@ -1,4 +1,4 @@
-"""Settings of series that come in: the table, windows that are cut from it, series with a label, and who reads them."""
+"""Settings of series: the table, windows that are cut from it, labeled series, and encoders."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
@@ -9,12 +9,12 @@ from regard.data.settings import Testing, held_out, share_for_test
 from regard.settings.base import Settings
 from regard.settings.model import ScoreName
 
-MOST_TEXTS = 50  # of a column of texts that helps: each becomes a column of its own
+MOST_TEXTS = 50  # of a column of texts among the covariates: each becomes a column
 Calendar = Literal["hour", "weekday", "monthday", "yearday"]
 
 
 def names(value: Any) -> Any:
-    """`a,b` on a command line is the list [a, b]."""
+    """Split `a,b` of a command line into the list [a, b]."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
@@ -23,14 +23,18 @@ Names = Annotated[list[str], BeforeValidator(names)]
 
 # ---------------------------------------------------------------------------------------------------------------- data
 class TableSettings(Settings):
-    """How a table of times and numbers is read: CSV, TSV, Parquet (also .gz, .bz2, .xz, .zst), or corpus:NAME."""
+    """Source and format of a table of times and numbers: CSV, TSV, Parquet (also .gz, .bz2, .xz,
+    .zst), or corpus:NAME.
+    """
 
     train: str = Field(description="the table: FILE.csv, FILE.tsv, FILE.parquet or corpus:NAME")
     valid: str | None = Field(None, description="validation data, if it is another file")
     test: str | None = Field(None, description="test data, if it is another file, for `regard evaluate`")
     time: str | None = Field(None, description="column of times; by default 'time', 'date', 'timestamp' or the first")
-    time_format: str | None = Field(None, description="as strptime has it (%d.%m.%Y); by default what fits the data")
-    id: str | None = Field(None, description="column that says which series a line belongs to; by default there is one")
+    time_format: str | None = Field(
+        None, description="format for strptime (%d.%m.%Y); by default the one that fits the data"
+    )
+    id: str | None = Field(None, description="column with the series of a line; by default there is one series")
     gaps: Literal["refuse", "fill", "split", "ignore"] = Field(
         "refuse",
         description="missing and irregular times, empty cells: refuse; fill with the last value; split the series "
@@ -43,19 +47,20 @@ class TableSettings(Settings):
 
 
 class WindowSettings(TableSettings):
-    """A table with a column of times, in windows of what is read and what is to be said.
+    """Table with a column of times, in windows of input steps and steps to predict.
 
-    One file is divided by time into a training part, then a validation part, then a test part, or each part has a file.
+    One file is divided by time into a training part, then a validation part, then a test part, or
+    each part has a file.
     """
 
     split: Annotated[list[float], BeforeValidator(names), Field(min_length=3, max_length=3)] = Field(
-        [0.7, 0.1, 0.2], description="training, validation and test part: shares of the time steps, or how many of them"
+        [0.7, 0.1, 0.2], description="training, validation and test part: shares or numbers of time steps"
     )
     targets: Names = Field([], description="columns to predict: a,b; by default all columns of numbers")
-    past: Names = Field([], description="columns that help, known only until now")
-    future: Names = Field([], description="columns that help and are known ahead, such as holidays or planned prices")
+    past: Names = Field([], description="covariates that are known only up to the present")
+    future: Names = Field([], description="covariates that are known ahead, such as holidays or planned prices")
     calendar: Annotated[list[Calendar], BeforeValidator(names)] = Field(
-        [], description="what to tell of the date: hour, weekday, monthday, yearday; known ahead"
+        [], description="features of the date: hour, weekday, monthday, yearday; known ahead"
     )
     mode: Literal["forecast", "convert"] = Field(
         "forecast",
@@ -64,18 +69,18 @@ class WindowSettings(TableSettings):
     look_back: int = Field(96, ge=1, description="steps that the model reads")
     horizon: int = Field(24, ge=1, description="steps that it predicts")
     season: int | None = Field(None, ge=1, description="steps of a season; by default a day, week or year, by the step")
-    lag: int | None = Field(None, ge=0, description="a lag that is known to be there, for `evaluate` to look for")
+    lag: int | None = Field(None, ge=0, description="a known lag, which `evaluate` checks")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         columns = [*self.targets, *self.past, *self.future, *filter(None, (self.time, self.id))]
         twice = sorted({name for name in columns if columns.count(name) > 1})
         if twice:
-            yield "targets", f"and the other columns share {', '.join(twice)}; a column has one part to play"
+            yield "targets", f"and the other columns share {', '.join(twice)}; a column has one role"
         if self.mode == "convert":
             if not self.targets or not (self.past or self.future):
-                yield "mode", "needs targets=... (what is sought) and past=... or future=... (what it comes from)"
+                yield "mode", "needs targets=... (to predict) and past=... or future=... (inputs)"
             if self.horizon > self.look_back:
-                yield "horizon", f"is more than look_back={self.look_back}: the targets lie inside of what is read"
+                yield "horizon", f"is more than look_back={self.look_back}: the targets lie inside the input"
         if any(part < 0 for part in self.split) or self.split[0] <= 0:
             yield "split", "must be positive"
         elif sum(self.split) > 1 + 1e-9 and any(part != int(part) for part in self.split):
@@ -83,20 +88,20 @@ class WindowSettings(TableSettings):
 
 
 class LabeledSeriesSettings(TableSettings):
-    """Series with a label each: a table whose lines name their series and its label, or a folder of tables by class."""
+    """Labeled series: a table with columns for series and label, or a folder of tables by class."""
 
     testing: ClassVar[Testing] = Testing()
 
     train: str = Field(description="training series: FILE, a folder with a sub-folder for each class, corpus:NAME")
-    valid: str | None = Field(None, description="validation series; by default a part of the training ones, held out")
+    valid: str | None = Field(None, description="validation series; by default a held-out part of the training series")
     test: str | None = Field(None, description="test series, for `regard evaluate`")
     time: str | None = Field(None, description="column of times; by default 'time', 'date', ...; else a line is a step")
-    id: str | None = Field("id", description="column that says which series a line belongs to; a folder needs none")
+    id: str | None = Field("id", description="column with the series of a line; a folder needs none")
     label: str = Field("label", description="column of the label, the same in all lines of a series")
     columns: Names = Field([], description="columns that are read: a,b; by default all columns of numbers")
     valid_share: float = held_out(0.1, "training series")
     test_share: float = share_for_test("the training series")
-    valid_most: int = Field(2000, ge=1, description="most training series, about, to hold out for validation")
+    valid_most: int = Field(2000, ge=1, description="about how many training series to hold out at most for validation")
 
 
 # ------------------------------------------------------------------------------------------------------------- readers
@@ -117,14 +122,14 @@ class RecurrentSeriesSettings(Settings):
 
 
 class TransformerSeriesSettings(Settings):
-    """A Transformer encoder over the steps of a series."""
+    """Transformer encoder over the steps of a series."""
 
     kind: Literal["transformer"] = Field("transformer", description="recurrent, transformer or patch")
     width: int = Field(64, ge=1, description="width of the vectors between layers (d_model)")
     heads: int = Field(4, ge=1, description="attention heads")
     feed_forward: int = Field(128, ge=1, description="width inside the feed-forward layers")
     encoder_layers: int = Field(2, ge=0, description="depth of the encoder")
-    score: ScoreName = Field("scaled_dot", description="how a query is held against a key")
+    score: ScoreName = Field("scaled_dot", description="attention score of a query and a key")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -134,7 +139,7 @@ class TransformerSeriesSettings(Settings):
 
 
 class PatchSettings(Settings):
-    """PatchTST: pieces of a series as words, each target on its own, with the same weights for all."""
+    """PatchTST: pieces of a series as tokens; each target separately, with the same weights."""
 
     kind: Literal["patch"] = Field("patch", description="recurrent, transformer or patch")
     patch: int = Field(16, ge=1, description="steps in a patch")
@@ -150,4 +155,4 @@ class PatchSettings(Settings):
         if self.width % self.heads:
             yield "heads", f"must divide width={self.width}"
         if self.stride > self.patch:
-            yield "stride", f"is more than patch={self.patch}: some steps would never be read"
+            yield "stride", f"is more than patch={self.patch}: some steps would be skipped"

@@ -202,9 +202,7 @@ def _columns(table: Mapping[str, Any]) -> tuple[list[str], Rows]:
 def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
     values = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
     if values.ndim not in (1, 2) or values.dtype.kind not in "fiu" or not values.size:
-        raise CallError(
-            f"an array of {values.dtype} and shape {values.shape} is no table: give steps, or steps × columns"
-        )
+        raise CallError(f"an array of {values.dtype} and shape {values.shape} is not a table: save steps × columns")
     values = values.reshape(len(values), -1)
     size = values.shape[1]
     if roles is not None and size != len(roles.columns):
