@@ -1,4 +1,4 @@
-"""What every decoder is, and how the beams of a sentence share one copy of what belongs to the sentence.
+"""Base class of decoders; beams of a sentence share one copy of the sentence's memory.
 
 A decoder state has N = B · copies rows: the first `copies` rows attend to memory row 0, the next to row 1, and so on.
 Selecting rows keeps that shape wherever it can, so that keys and values of the memory are never repeated for a beam.
@@ -17,25 +17,25 @@ from regard.layers.embedding import Embedding
 
 
 class Decoder(nn.Module, ABC):
-    """Reads tokens, attends to a memory, and gives the features that an output layer names the next token by."""
+    """Reads tokens, attends to a memory, and returns the features for the output layer."""
 
     embedding: Embedding
     feature_width: int
 
     @abstractmethod
     def forward(self, tokens: Int[Tensor, "B T"], memory: Memory) -> Float[Tensor, "B T D"]:
-        """Teacher forcing: the features of every step at once."""
+        """Return the features of every step at once (teacher forcing)."""
 
     @abstractmethod
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> Any:
-        """The state before the first step, `copies` rows for each row of the memory.
+        """Return the state before the first step, with `copies` rows for each row of the memory.
 
         With `watch`, the state after a step has `weights`, `N K`: where that step looked.
         """
 
     @abstractmethod
     def step(self, tokens: Int[Tensor, " N"], state: Any) -> tuple[Float[Tensor, "N D"], Any]:
-        """One step for each row. The state that went in is unchanged."""
+        """Take one step for each row. The input state is unchanged."""
 
 
 class Sharing(NamedTuple):
@@ -59,7 +59,7 @@ def share(rows: Int[Tensor, " M"], memory_rows: int, copies: int) -> Sharing:
 
 
 def stacked(rows: Tensor, others: Tensor, *, dim: int, fill: float = 0.0) -> Tensor:
-    """One below the other; the one that is shorter along `dim` is filled up at its end."""
+    """Concatenate rows; the tensor that is shorter along `dim` is padded at its end."""
     missing = [max(rows.shape[dim], others.shape[dim]) - part.shape[dim] for part in (rows, others)]
     after = [0, 0] * (rows.dim() - 1 - dim)
     filled = [

@@ -34,7 +34,7 @@ Places = Int[Tensor, "..."]  # int32
 
 @dataclass(frozen=True)
 class Table:
-    """Vectors of all layers at numbered places. Places up to `taken` are somebody's, and are not written to again."""
+    """Vectors of all layers at numbered places. Places up to `taken` are in use, and are not written again."""
 
     rows: Float[Tensor, "L room E"]
     taken: list[int]  # one number, shared by all states that share the table
@@ -225,7 +225,7 @@ def _widened(places: Int[Tensor, "N T"], width: int) -> Int[Tensor, "N U"]:
 def _with_room(
     table: Table, places: Int[Tensor, "N T"], steps: Int[Tensor, " N"], more: int
 ) -> tuple[Table, Int[Tensor, "N T"]]:
-    """A table with room for so many vectors more, and where the past of each row lies in it."""
+    """Return a table with room for more vectors, and the places of each row's past in it."""
     if table.room() >= more:
         return table, places
     mine, places = _alive(places, steps)
@@ -234,12 +234,12 @@ def _with_room(
 
 
 def _spare(rows: int, numbers: int) -> int:
-    """Places for the steps to come of so many rows, where a place has so many numbers."""
+    """Return the number of spare places for future steps of `rows` rows with `numbers` numbers a place."""
     return rows * min(STEPS, max(4, ROOM // (4 * numbers * max(1, rows))))
 
 
 def _alive(places: Int[Tensor, "N T"], steps: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, "N T"]]:
-    """The places that are in anybody's past, and of each of `places`, which of these it is."""
+    """Return the places in the past of any row, and the index of each of `places` among them."""
     real = torch.arange(places.shape[1]) < steps.unsqueeze(1)
     mine, number = torch.unique(places[real], return_inverse=True)
     return mine, torch.zeros_like(places).masked_scatter_(real, number.int())

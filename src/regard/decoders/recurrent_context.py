@@ -1,4 +1,4 @@
-"""The context of a recurrent decoder: what its states see of the memory.
+"""The context of a recurrent decoder.
 
     c = attend(query, memory)        c ← σ(w·query + b) c, with a gate
 
@@ -18,7 +18,7 @@ from regard.decoders.recurrent_state import RecurrentState
 
 
 class Gate(nn.Linear):
-    """How much of what was looked at is let through, for each step."""
+    """A factor on the context of each step."""
 
     role = Role("gate")
 

@@ -1,8 +1,8 @@
-"""The recurrent decoder over tokens: a language model that is told of a memory.
+"""The recurrent decoder over tokens: a language model conditioned on a memory.
 
     p(y_t | y_<t, x) = softmax(W f_t)[y_t],      x_t = E[y_{t−1}],  f_t as in `recurrent`
 
-It starts from <s>, and each token that it writes is what it reads next.
+It starts from <s>, and each output token is the next input.
 """
 
 from typing import Literal
@@ -20,7 +20,7 @@ from regard.layers.embedding import Embedding
 
 
 class RecurrentDecoder(RecurrentReader, Decoder):
-    """Tokens in the place of vectors."""
+    """A recurrent decoder with token inputs."""
 
     def __init__(
         self,

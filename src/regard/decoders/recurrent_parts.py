@@ -1,8 +1,8 @@
-"""The parts of a recurrent decoder: its layers, their sizes, and the state that it starts from.
+"""The parts of a recurrent decoder: layers, sizes, and the first state.
 
     s_0 = tanh(W summary)
 
-What is computed with them is said in `recurrent`.
+See `recurrent` for the equations.
 """
 
 from typing import Literal

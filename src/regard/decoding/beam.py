@@ -1,4 +1,4 @@
-"""Beam search: at every step the `size` best beginnings of each sentence go on.
+"""Beam search: every step keeps the `size` best prefixes of each sentence.
 
     score(y) = log p(y | x) / penalty(|y|) + coverage(y)           |y| counts the end symbol
     penalty(n) = n^α                                               the default (α = 0: no normalization)
@@ -34,7 +34,7 @@ from regard.special_tokens import END
 
 @dataclass(frozen=True)
 class LengthPenalty:
-    """What a log-probability is divided by, so that long outputs are not punished for being long."""
+    """The divisor of a log-probability, so that long outputs are not penalized for their length."""
 
     alpha: float = 1.0
     gnmt: bool = False

@@ -1,4 +1,4 @@
-"""What may come next: lengths, forced prefixes, symbols that are never an output."""
+"""Constraints on outputs: lengths, forced prefixes, symbols that are never an output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What has been looked at so far, for beams that are to look at everything.
+"""Coverage: the attention of all steps so far, to prefer beams that attend to the whole input.
 
     covered[s] = Σ_t a[t, s]          coverage(y) = Σ_s log min(covered[s], 1)          s over the vectors of the memory
 

@@ -1,4 +1,4 @@
-"""Several opinions on the next token, added up: attention, CTC, a language model.
+"""Joint decoding: weighted scores of attention, CTC and a language model.
 
     score(c | g, x) = (1 − λ) log p_attention(c | g, x) + λ (ψ(g c) − ψ(g)) + β log p_lm(c | g)
 

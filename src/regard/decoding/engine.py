@@ -1,11 +1,11 @@
-"""One running batch: newcomers join it between two steps, and whoever is done leaves it.
+"""Continuous batching: sequences join and leave a running batch between steps.
 
     newcomers ──→ first step on their own ──→ ┌───────────────┐
                                               │ step for all  │ ──→ done
                                               └───────↺───────┘
 
-So nobody waits for a batch that is under way to end (continuous batching: Yu et al. 2022, "Orca", OSDI, section 4.1),
-and the batch stays full while anybody waits. A sentence of width W has W rows, its beams, which stay together. What
+So no request waits for a running batch to end (continuous batching: Yu et al. 2022, "Orca", OSDI, section 4.1),
+and the batch stays full while requests wait. A sentence of width W has W rows, its beams, which stay together. What
 comes out is what each sentence alone would give: rows of a batch do not see each other.
 
 Leaving and joining copy the states of all who stay, so sentences leave in groups, and join a large batch in groups.

@@ -1,4 +1,4 @@
-"""Drawing an output from the model's distribution.
+"""Sampling an output from the model's distribution.
 
     p(y) ∝ exp(logit_y / temperature)   over the top_k most probable tokens,
                                          or the fewest that hold top_p of the probability

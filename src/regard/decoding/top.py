@@ -1,4 +1,4 @@
-"""The best few of very many numbers, and the logarithm of their sum.
+"""Fast top-k of logits, and the log-sum-exp normalizer.
 
 With eight thousand words and five beams, plain `topk` and `logsumexp` would take a fifth of a small Transformer's step.
 

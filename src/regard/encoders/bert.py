@@ -1,4 +1,4 @@
-"""An encoder on its own: text, or a pair of texts, into a memory that both sides of every token shaped.
+"""A bidirectional encoder (BERT): text, or a pair of texts, to a memory.
 
     x_t = norm(E[y_t] + position_t + segment[type_t]);    N blocks of self-attention;    summary = tanh(W x_0 + b)
 
@@ -35,10 +35,10 @@ class Bert(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         """
-        embedding        words and positions; its own dropout should be 0, as dropout comes after types and norm
+        embedding        words and positions; its dropout should be 0, as dropout follows types and norm
         embedding_norm   of the sum of words, positions and types
         final_norm       after the last block, for blocks with norms first
-        token_types      how many kinds of segments have a vector; 0: there are no types
+        token_types      number of segment types with a vector; 0: no types
         """
         super().__init__()
         width = layers[0].width
@@ -50,19 +50,19 @@ class Bert(nn.Module):
         self.norm = final_norm or nn.Identity()
         self.pooler = nn.Linear(width, width) if pooler else None
         if embedding.pad is None:
-            raise ValueError("an encoder needs an id for padding, which takes no part in attention")
+            raise ValueError("an encoder needs an id for padding, to mask it in attention")
         self.pad = embedding.pad
         self.memory_width = self.summary_width = width
         self._reset_parameters()
 
     def forward(self, tokens: Int[Tensor, "B S"], types: Int[Tensor, "B S"] | None = None) -> Memory:
-        """`types` says which segment each token is of; all are of the first if it is not given."""
+        """`types`: the segment of each token; all 0 by default."""
         mask = tokens != self.pad
         x = self.embedding(tokens)
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))
         elif types is not None:
-            raise ValueError("this encoder was built without token_types, so it has no use for types")
+            raise ValueError("this encoder was built without token_types: remove types")
         x = self.dropout(self.embedding_norm(x))
         x = self.norm(through(self.layers, x, mask))
         return Memory(x, mask, masked_mean(x, mask) if self.pooler is None else self.pooled(x))
@@ -72,7 +72,7 @@ class Bert(nn.Module):
         return torch.tanh(self.pooler(vectors[:, 0]))
 
     def freeze(self, layers: int) -> None:
-        """The first so many layers, and what is below them, stay as they are."""
+        """Freeze the first `layers` layers and the embeddings."""
         for part in (self.embedding, self.types, self.embedding_norm, *self.layers[:layers]):
             if part is not None:
                 part.requires_grad_(False)

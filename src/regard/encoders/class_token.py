@@ -1,4 +1,4 @@
-"""Whether a pooled vector is that of one token which reads for all others: [CLS] of BERT, the class token of a ViT."""
+"""Whether a pooled vector is that of a class token: [CLS] of BERT, the class token of a ViT."""
 
 from torch import nn
 

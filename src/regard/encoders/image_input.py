@@ -1,12 +1,12 @@
-"""What stands between pixels and whatever attends to a picture.
+"""Preparation of pictures: from pixels to a memory.
 
     x = (pixels/255 − mean) / deviation  →  body  →  [project]  →  [+ positions]  →  [blocks]  →  Memory with its grid
 
 The body is any encoder of `cnn`, `cnn_pretrained` or `image`. A frozen body gives the same features for a picture every
-time: they can be computed once (`features`), kept, and given in the place of pixels.
+time: they can be computed once (`features`), stored, and passed instead of pixels.
 
-Positions are sinusoids of row and column (see `attention/grid_positions.py`): a convolution cannot tell where it
-stands, and "left of" needs it.
+Positions are sinusoids of row and column (see `attention/grid_positions.py`): a convolution does not depend on
+the position, but "left of" needs it.
 """
 
 from collections.abc import Sequence
@@ -79,15 +79,15 @@ class PictureEncoder(nn.Module):
         return self
 
     def features(self, pixels: Tensor) -> Memory:
-        """What the body makes of pixels between 0 and 255, `B C H W`, of any type."""
+        """Return the body's features of pixels between 0 and 255, `B C H W`, of any type."""
         x = self.pixels((pixels.to(self.mean.dtype) / 255 - self.mean) / self.deviation)
-        if not self.frozen or x.requires_grad:  # somebody asks for gradients by the pixels
+        if not self.frozen or x.requires_grad:  # gradients by the pixels are requested
             return self.body(x)
         with torch.no_grad():
             return self.body(x)
 
     def forward(self, source: Tensor) -> Memory:
-        """Pixels, `B C H W`; or the features that a frozen body gave for them, `B K D`."""
+        """Encode pixels, `B C H W`, or features of a frozen body, `B K D`."""
         if source.ndim == 4:
             memory = self.features(source)
         else:

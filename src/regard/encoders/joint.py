@@ -1,15 +1,15 @@
-"""Two inputs in one memory: the vectors of both stand beside each other, and may look at each other.
+"""Two inputs in one memory: the vectors of both are concatenated, and may attend to each other.
 
     x = [a_1 + u; …; a_K + u; b_1 + v; …; b_S + v]            memory = norm(blocks(x))
 
-a and b are what two encoders made of a picture and of a question, say; u and v are learned, and tell the vectors of one
+a and b are what two encoders made of a picture and a question; u and v are learned to distinguish the vectors of one
 from those of the other. As ViLT (Kim et al. 2021, section 3.1, arXiv:2102.03334), whose words come first. Without
 blocks the memory is x itself, and what attends to it is the first that sees both.
 
-The summary is the mean of the memory; without blocks, which make one of two, it is both summaries beside each other, so
+The summary is the mean of the memory; without blocks, which make one of two, it is both summaries concatenated, so
 that a decoder begins with the whole question.
 
-Whatever attends to a memory attends to this one: a decoder does not care which vectors are regions and which
+Any decoder can attend to this memory: it makes no difference which vectors are regions and which
 are words.
 """
 
@@ -31,7 +31,7 @@ from regard.layers.transformer import Block
 
 @dataclass(frozen=True)
 class Joint:
-    """What two encoders read."""
+    """The inputs of two encoders."""
 
     first: Any
     second: Any
@@ -50,7 +50,7 @@ class JointEncoder(nn.Module):
         super().__init__()
         widths = [encoder.memory_width for encoder in (first, second)]
         if widths[0] != widths[1]:
-            raise CallError(f"vectors of width {widths[0]} and of width {widths[1]} cannot stand in one memory")
+            raise CallError(f"vectors of width {widths[0]} and of width {widths[1]} do not fit; use the same width")
         self.first, self.second = first, second
         self.memory_width = widths[0]
         self.summary_width = widths[0] if layers else first.summary_width + second.summary_width

@@ -28,7 +28,7 @@ from regard.layers.transformer import Block
 
 @runtime_checkable
 class Steps(Protocol):
-    """Numbers of B series, `B S C`, padded at the end, and how many steps each of them has."""
+    """Numbers of B series, `B S C`, padded at the end, and the number of steps of each."""
 
     @property
     def values(self) -> Tensor: ...
@@ -37,7 +37,7 @@ class Steps(Protocol):
 
 
 def steps(source: Tensor | Steps) -> tuple[Float[Tensor, "B S C"], Bool[Tensor, "B S"] | None]:
-    """The numbers, and which steps are there: None for windows, which have them all."""
+    """Return the numbers and the mask of real steps: None for windows, where all steps are real."""
     if isinstance(source, Tensor):
         return source, None
     place = torch.arange(source.values.shape[1], device=source.values.device)

@@ -1,4 +1,4 @@
-"""Text into a memory: a vector for each token that knows its neighbors.
+"""Text to a memory: a contextual vector for each token.
 
     recurrent     →h_t = f(x_t, →h_{t−1}),   ←h_t = f(x_t, ←h_{t+1}),   memory_t = [→h_t; ←h_t]
     transformer   N blocks of self-attention and feed-forward over x_1 … x_S
@@ -64,6 +64,6 @@ class TransformerEncoder(nn.Module):
 
 
 def masked_mean(x: Float[Tensor, "B K D"], mask: Bool[Tensor, "B K"]) -> Float[Tensor, "B D"]:
-    """Mean over the K vectors that are there; zero where none is."""
+    """Return the mean over the unmasked of K vectors; zero where there is none."""
     there = mask.unsqueeze(2).to(x.dtype)
     return (x * there).sum(1) / there.sum(1).clamp(min=1)

@@ -1,6 +1,6 @@
-"""The parts of a Transformer block: which attentions, norms and feed-forward it has, and of what sizes.
+"""The parts of a Transformer block: its attentions, norms and feed-forward, with their sizes.
 
-What is computed with them is said in `transformer`.
+See `transformer` for the equations.
 """
 
 from collections.abc import Callable
@@ -40,12 +40,12 @@ class BlockParts(nn.Module):
         relative: Alibi | RelativeBias | None = None,
     ) -> None:
         """
-        cross          attend to a memory, too, of width `memory_width` (`width` if not given)
-        norm_eps       ε of the norms, if not the usual one
+        cross          also attend to a memory, of width `memory_width` (`width` if not given)
+        norm_eps       ε of the norms, if not the default
         bias           whether linear maps and layer norms have one
-        dropout        of what each f adds, which is all that the paper has; torch's layers also have `hidden_dropout`,
+        dropout        of the output of each f, as in the paper; torch's layers also have `hidden_dropout`,
                        inside the feed-forward, and `attention_dropout`, of attention's weights
-        score          makes a score for vectors of a head's width; called once for each attention of the block
+        score          returns a score for vectors of a head's width; called once for each attention of the block
         rotary, relative   positions for the self-attention
         """
         super().__init__()

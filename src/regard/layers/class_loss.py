@@ -1,10 +1,10 @@
-"""What it costs to weigh the classes wrongly.
+"""The loss of a classifier.
 
     one label        L = −w_y log p_y
     several labels   L = −Σ_c w_c y_c log p_c + (1−y_c) log(1−p_c)
     in parts         L = −Σ_c w_c y_c log p_c,   Σ_c y_c = 1
 
-Weights of classes w are relative: they leave the count of the loss as it is, so their mean over the data should be
+Class weights w are relative: they do not change the count of the loss, so their mean over the data should be
 one. Label smoothing ε: Szegedy et al. 2015, section 7 (arXiv:1512.00567); for several labels y ← y (1−ε) + ε/2.
 """
 
@@ -18,7 +18,7 @@ from regard.layers.loss import Loss
 def class_loss(
     logits: Float[Tensor, "B N"], labels: Tensor, *, weights: Float[Tensor, " N"] | None = None, smoothing: float = 0.0
 ) -> Loss:
-    """`labels`: a class a row (B), or zeros and ones (B N). Rows of −1 are left out: they have no known label."""
+    """`labels`: a class a row (B), or zeros and ones (B N). Rows of −1 have no known label and are skipped."""
     logits = logits.float()
     if labels.ndim == 1:
         known = labels >= 0
@@ -40,7 +40,7 @@ def share_loss(
     weights: Float[Tensor, " N"] | None = None,
     smoothing: float = 0.0,
 ) -> Loss:
-    """−Σ_c y_c log p_c, where an input is of several classes in parts y that sum to one; rows of −1 are left out."""
+    """Return −Σ_c y_c log p_c for class shares y that sum to one in each row; rows of −1 are skipped."""
     known = (shares >= 0).all(1)
     total = F.cross_entropy(
         logits[known].float(), shares[known], weight=weights, reduction="sum", label_smoothing=smoothing

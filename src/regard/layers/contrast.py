@@ -1,10 +1,10 @@
-"""Pairs told apart from all others of their batch, both ways.
+"""Contrastive loss: each pair against all others of its batch, in both directions.
 
     L = −½ Σ_i ( Σ_j P_ij log softmax_j(s_ij) + Σ_j Q_ij log softmax_j(s_ji) )
     P_ij = r_ij / Σ_j r_ij,     Q_ij = r_ji / Σ_j r_ji,     r_ij: whether j is right for i
 
 With r the identity, this is the loss of Radford et al. 2021, "CLIP" (arXiv:2103.00020, figure 3). Where several are
-right (two pictures of which the same is said), they share, and none is held against the other.
+right (two pictures with the same caption), they share the probability, and are not negatives of each other.
 """
 
 import torch
@@ -15,7 +15,7 @@ from regard.layers.loss import Loss
 
 
 def contrast(scores: Float[Tensor, "B B"], right: Bool[Tensor, "B B"]) -> Loss:
-    """`right`: which columns belong to each row. A row without any (a process without a share) counts nothing."""
+    """Return the loss. `right`: the columns that belong to each row. Rows without any (no share) do not count."""
     scores = scores.float()
     total = (_one_way(scores, right) + _one_way(scores.T, right.T)) / 2
     found = right.gather(1, scores.argmax(1, keepdim=True))

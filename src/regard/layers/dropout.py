@@ -2,10 +2,10 @@
 
     y = x · m / (1 − p),     m = 1 with probability 1 − p, else 0      Srivastava et al. 2014, section 4 (JMLR 15)
 
-A small Transformer spends a fifth of its training time on a CPU on drawing m, a random number for each element. Here a
-random integer of 64 bits decides over four of them, 16 bits each; p is rounded to a multiple of 2^−16 for that, and the
-factor follows it. On other devices this is torch's own. Where there are compiled kernels (`native`), m is drawn while
-x is passed over, from a seed that torch's generator gives, and drawn again for the gradient: it is never kept.
+On a CPU, a small Transformer spends a fifth of its training time on sampling m, one number for each element. Here a
+64-bit random integer decides four elements, 16 bits each; p is rounded to a multiple of 2^−16 for that, and the
+factor follows it. On other devices this is torch's dropout. With compiled kernels (`native`), m is sampled while
+x is processed, from a seed of torch's generator, and sampled again for the gradient: it is never stored.
 """
 
 import torch
@@ -33,7 +33,7 @@ class Dropout(nn.Module):
         return x * kept(x, self.p) if x.device.type == "cpu" else F.dropout(x, self.p)
 
     def added(self, x: Float[Tensor, "*b"], y: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
-        """x + dropout(y), if possible in one pass."""
+        """Return x + dropout(y), if possible in one pass."""
         quick = self.training and self.p > 0.0 and not (self._forward_hooks or self._forward_pre_hooks)
         native = gradients.drop(x, y, self.p) if quick else None
         return x + self(y) if native is None else native
@@ -43,7 +43,7 @@ class Dropout(nn.Module):
 
 
 def kept(x: Float[Tensor, "*b"], p: float) -> Float[Tensor, "*b"]:
-    """m / (1 − p) in the shape of x, drawn from torch's generator of the CPU."""
+    """Return m / (1 − p) in the shape of x, sampled from torch's CPU generator."""
     dropped = dropped_share(p)
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
     mask = torch.empty_like(x, memory_format=torch.contiguous_format, requires_grad=False)

@@ -1,9 +1,9 @@
 """Tokens to vectors, with their positions.
 
-    x_t = √D · E[y_t]  (+ or beside)  position_t
+    x_t = √D · E[y_t]  (+ or concatenated with)  position_t
 
 The factor √D: Vaswani et al. 2017, section 3.4 (arXiv:1706.03762). There the table is shared with the output layer,
-which wants small numbers (standard deviation D^−½), while the sum with positions wants numbers of size 1.
+which needs small numbers (standard deviation D^−½), while the sum with positions needs numbers of size 1.
 """
 
 import math
@@ -22,7 +22,7 @@ from regard.layers.packed import listened
 
 
 class Embedding(nn.Module):
-    """`width_out` is `width`, or more if positions stand beside the vectors instead of being added to them."""
+    """Token vectors with positions. `width_out` is `width`, or more if positions are concatenated instead of added."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Embedding(nn.Module):
         self.width_out = beside.shape[-1]
 
     def forward(self, tokens: Int[Tensor, "B T"], start: int | Int[Tensor, " B"] = 0) -> Float[Tensor, "B T D"]:
-        """`start`: the position of the first token, which decoding step by step needs to say; of all rows, or of each,
+        """`start`: the position of the first token (for decoding step by step), for all rows, or one for each row,
         which then has one token."""
         return self.dropout(self._placed(self.table(tokens), start))
 
     def one(self, tokens: Int[Tensor, " N"], place: int | Int[Tensor, " N"]) -> Float[Tensor, "N E"]:
-        """A token a row, for the caller to change: a step of decoding, which feels each call of a module that changes
+        """Embed one token a row for a decoding step; the caller may modify the result. Avoids calls of modules that do
         nothing."""
-        if self.training or listened(self) or listened(self.table):  # what they heard stays as it is
+        if self.training or listened(self) or listened(self.table):  # hooks may keep the tensor, so it must not change
             return self(tokens.unsqueeze(1), place).squeeze(1).clone()
         return self._placed(F.embedding(tokens.unsqueeze(1), self.table.weight), place).squeeze(1)
 

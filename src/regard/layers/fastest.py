@@ -1,4 +1,4 @@
-"""Which of several ways to the same numbers is the fastest here: they are timed, since it depends on the processor."""
+"""Time several implementations of the same computation and choose the fastest on this processor."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,10 +7,10 @@ import torch
 
 
 def fastest(ways: Sequence[Sequence[Callable[[], object]]], clock: Callable[[], float] | None = None) -> int:
-    """The way with the quickest call. A way is a list of calls, one for each round; in a round, ways take turns.
+    """Return the index of the way with the fastest call. A way has one call for each round; in a round, ways alternate.
 
-    One thread is timed by its own processor time. Other work on the machine makes calls slower, never quicker: the
-    quickest of a few says what a way can do, where their median says who was disturbed.
+    A single thread is timed by its processor time. Other work on the machine only makes calls slower, so the minimum
+    of a few calls measures the way, where the median would measure the disturbance.
     """
     if clock is None:
         clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter

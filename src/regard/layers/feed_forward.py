@@ -1,10 +1,10 @@
-"""The part of a Transformer block that works on each position alone.
+"""The feed-forward part of a Transformer block, which processes each position alone.
 
     plain   y = W₂ f(W₁ x + b₁) + b₂               Vaswani et al. 2017, section 3.3 (arXiv:1706.03762)
     gated   y = W₂ (silu(W₁ x) · W₃ x)             SwiGLU: Shazeer 2020 (arXiv:2002.05202), no bias
 
-f is relu, gelu (Hendrycks and Gimpel 2016, arXiv:1606.08415) or gelu_tanh, that paper's approximation, which GPT-2 has;
-or swish, x σ(x) (Ramachandran et al. 2017, arXiv:1710.05941), which Marian's models have.
+f is relu, gelu (Hendrycks and Gimpel 2016, arXiv:1606.08415) or gelu_tanh, that paper's approximation (GPT-2);
+or swish, x σ(x) (Ramachandran et al. 2017, arXiv:1710.05941), as in Marian's models.
 The gated form computes W₁ and W₃ as one matrix. It has three matrices, so at `hidden` equal to 2/3 of the plain form's
 it has as many parameters.
 """
@@ -58,20 +58,20 @@ class FeedForward(nn.Module):
             trained = gradients.relu_between(x, self.widen, self.narrow)
             if trained is not None:
                 return trained
-        # As a matrix: relu can work in place on a fresh one, while on a view autograd would make copies.
+        # As a matrix: relu can work in place on a new tensor, while on a view autograd would make copies.
         return linear(self.narrow, self.dropout(self.widened(x.reshape(-1, x.shape[-1])))).view(x.shape)
 
     def widened(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N F"]:
-        """What comes into the second product."""
+        """Return the input of the second product."""
         return linear(self.widen, x, relu=True) if self.is_relu else self.between(linear(self.widen, x))
 
     @property
     def is_relu(self) -> bool:
-        """Whether relu is all that happens between the two products: then the first one can do it."""
+        """Whether only relu is between the two products, so that the first one can apply it."""
         return self.activation is torch.relu_ and not self.gated
 
     def between(self, wide: Float[Tensor, "N E"]) -> Float[Tensor, "N F"]:
-        """What happens between the two products."""
+        """Apply everything between the two products."""
         if not self.gated:
             return self.activation(wide)
         gate, value = wide.chunk(2, dim=-1)

@@ -1,5 +1,5 @@
-"""Reversible instance norm: each target's mean and deviation over the window are taken away before the model and given
-back to its output, so a level never seen is no trouble.
+"""Reversible instance norm: each target's mean and deviation over the window are removed before the model and restored
+in its output, so that the model can handle levels that were not in the training data.
 
     window   x' = (x − mean_window) / √(var_window + ε)         ŷ = ŷ' √(var_window + ε) + mean_window
     last     x' = x − x_last                                    ŷ = ŷ' + x_last           (Zeng et al. 2022, NLinear)
@@ -18,7 +18,7 @@ InstanceNorm = Literal["window", "last", "none"]
 
 
 class Level(NamedTuple):
-    """What is taken from each target of a window, and what the rest is divided by."""
+    """The mean that is subtracted from each target of a window, and the deviation that divides the rest."""
 
     mean: Float[Tensor, "B 1 M"]
     deviation: Float[Tensor, "B 1 M"]

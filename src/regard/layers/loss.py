@@ -1,4 +1,4 @@
-"""Cross-entropy over a vocabulary, with the table of logits never kept.
+"""Cross-entropy over a vocabulary, without storing the table of logits.
 
     L = Σ_n  −(1 − ε) log p_n[y_n] − (ε/V) Σ_v log p_n[v],      p_n = softmax(W f_n + b)
     ∂L/∂logits_n = p_n − (1 − ε) onehot(y_n) − ε/V
@@ -6,10 +6,10 @@
 Label smoothing: Szegedy et al. 2015, section 7 (arXiv:1512.00567), as in `F.cross_entropy(label_smoothing=ε)`.
 
 The logits of a batch (tokens × V) are by far the largest table of a text model, and autograd would keep two or three
-of them. But the gradient of this loss needs nothing from outside except one factor, so it can be formed in the forward
-pass, a block of rows at a time, while the block is still in the processor's cache: logits in, loss and gradient out,
-block thrown away. Rows that are padding are never computed at all. Compiled kernels (`native`) do the same on a
-processor, in one pass over the block between its three products.
+of them. But the gradient of this loss needs only one factor from outside. So it is computed in the forward pass, one
+block of rows at a time, while the block is in the processor's cache; then the block is discarded. Rows that are padding
+are not computed at all. Compiled kernels (`native`) do the same on a CPU, in one pass over the block between its three
+products.
 """
 
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ from torch.autograd.function import once_differentiable
 
 from regard.native import training
 
-BLOCK_ELEMENTS = 2**22  # logits in work at a time: 16 MB in float32
-GPU_BLOCK_ELEMENTS = 2**27  # a GPU wants large matrices; 512 MB in float32
+BLOCK_ELEMENTS = 2**22  # logits of a block: 16 MB in float32
+GPU_BLOCK_ELEMENTS = 2**27  # GPUs need large matrices; 512 MB in float32
 
 
 class Loss(NamedTuple):
     """The *sum* of the loss over `count` real items, so that any split of a batch gives the same gradient.
 
-    `correct`, where a model can tell: how many of the `count` were predicted right (a tensor without gradient).
+    `correct`, if known: how many of the `count` were predicted right (a tensor without gradient).
     """
 
     total: Float[Tensor, ""]
@@ -47,10 +47,10 @@ def fused_cross_entropy(
     pad: int = 0,
     block_rows: int | None = None,
 ) -> Loss:
-    """Loss of predicting `targets` by `softmax(features weightᵀ + bias)`, rows whose target is `pad` left out.
+    """Return the loss of `targets` under `softmax(features weightᵀ + bias)`, without rows whose target is `pad`.
 
     Under autocast the matrix products run in its type, while softmax, loss and the sum of the gradients stay in
-    float32. A weight that is also the embedding needs nothing special: autograd adds the two gradients.
+    float32. If the weight is also the embedding, autograd adds the two gradients.
     """
     real = (targets != pad).nonzero().squeeze(1)
     if len(real) < len(targets):
@@ -114,7 +114,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 total += (highest + log_norm - (1.0 - smoothing) * right).sum()
                 if grad_features is None or grad_weight is None:
                     continue
-                # From here on the table is the gradient of the logits, but for the −ε/V that all of them share.
+                # From here on the table is the gradient of the logits, except for the −ε/V that all of them share.
                 table.scatter_add_(1, y, table.new_full((1, 1), smoothing - 1.0).expand_as(y))
                 if grad_bias is not None:
                     grad_bias += table.sum(0)
@@ -125,7 +125,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 else:
                     grad_weight += table.T @ x
             if smoothing > 0.0:
-                # The share that all words have, ε/V Σ_v logit_v: the sum of the logits is a product with sums.
+                # The term of all words, ε/V Σ_v logit_v: the sum of the logits is a product with sums.
                 share = smoothing / vocabulary
                 words, texts = matrix.sum(0, dtype=exact), features.sum(0, dtype=exact)
                 total -= share * (words @ texts)

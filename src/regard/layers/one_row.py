@@ -1,7 +1,7 @@
-"""One row times a matrix: y = x Wᵀ + b, which is nothing but reading W from memory.
+"""One row times a matrix: y = x Wᵀ + b, whose cost is reading W from memory.
 
-Some libraries for matrices read it with one core if x has one row only, others by turns that are made for many rows.
-The kernel of `native/panels.h` reads W as it lies, row by row, ahead of its use, and all cores share it.
+Some matrix libraries read it with one core if x has only one row, others in an order that suits many rows.
+The kernel of `native/panels.h` reads W in memory order, row by row, with prefetching, and all cores share the work.
 """
 
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from regard.native import kernels
 
 
 def one_row(layer: nn.Module, x: Float[Tensor, "1 D"]) -> Float[Tensor, "1 E"]:
-    """What `layer(x)` is, outside of autograd."""
+    """Return `layer(x)`, without autograd."""
     known = isinstance(layer, nn.Linear | QuantizedLinear)
     if known and not (layer._forward_pre_hooks or layer._forward_hooks) and kernels.available(x):
         kept = matrix(layer)
@@ -22,7 +22,7 @@ def one_row(layer: nn.Module, x: Float[Tensor, "1 D"]) -> Float[Tensor, "1 E"]:
 
 
 def matrix(layer: nn.Module) -> kernels.Matrix | None:
-    """A linear layer as the kernels see it, if they can."""
+    """Return a linear layer in the form of the kernels, or None if they do not support it."""
     if isinstance(layer, QuantizedLinear):
         return layer.matrix() if layer.columns > 1 and layer.kept.device.type == "cpu" else None
     if type(layer) is not nn.Linear or not kernels.available(layer.weight) or not layer.weight.is_contiguous():

@@ -1,12 +1,12 @@
-"""A linear layer whose weights are laid out for the processor once, and used again and again.
+"""Linear layers with weights that are packed for the processor once and used many times.
 
     y = x Wᵀ + b        plain: as torch does it        packed: W in blocks of the size that a kernel reads
 
-Libraries for matrices copy W into such blocks at each product, which for few rows of x costs as much as the product. A
-decoder uses the same W at every step, so the blocks are kept; they take the memory of W a second time. The kernel is
-ours (`native/products.c`); where there is no compiler for it, oneDNN's. Which way is faster depends on the processor
-and on how many rows there are, so both are timed at the first product of a kind, and the choice is kept. A weight is
-packed once it was used often enough for that to pay, and anew after it was changed.
+Matrix libraries copy W into such blocks at each product, which for few rows of x costs as much as the product. A
+decoder uses the same W at every step, so the blocks are kept, which takes the memory of W a second time. The kernel is
+ours (`native/products.c`), or oneDNN's where there is no compiler. Which way is faster depends on the processor and the
+number of rows, so both are timed at the first product of a kind, and the choice is kept. A weight is packed once it was
+used often enough to pay off, and again after it was changed.
 """
 
 from collections.abc import Callable
@@ -23,19 +23,19 @@ from torch import Tensor, nn
 from regard.layers.fastest import fastest
 from regard.native import kernels
 
-USES = 24  # of a weight for a few rows, before it is packed: a single short output is done by then
-ROWS = (1, 8, 64, 512)  # what is faster is asked once for each range of rows, up to these; above, as for the last
-TIMED_FEATURES = 1024  # of a larger matrix, a part says as much
+USES = 24  # of a weight for a few rows, before it is packed: more than a single short output needs
+ROWS = (1, 8, 64, 512)  # ways are timed once for each range of rows, up to these; above, as for the last
+TIMED_FEATURES = 1024  # of a larger matrix, only a part is timed
 ROUNDS = 5
 MANY = 8  # rows, for which the weights of a whole decoder are packed at once
-LIKELY_ROWS = 64  # oneDNN's blocks are chosen for so many rows, and serve for any number; so many count as one use
+LIKELY_ROWS = 64  # oneDNN's blocks are chosen for this many rows, but work for any number; this many count as one use
 
 Blocks = kernels.Panels | Tensor
 
 
 @dataclass
 class Packing:
-    """What is known of a layer's weight: which one it is, how often it was used, and its other forms."""
+    """State of a layer's weight: its identity, how often it was used, and its packed forms."""
 
     version: tuple[int, int]
     uses: int = 0
@@ -46,8 +46,8 @@ _packings: WeakKeyDictionary[nn.Module, dict[str, Packing]] = WeakKeyDictionary(
 
 
 def listened(module: nn.Module) -> bool:
-    """Whether somebody watches or changes what the module does, in this thread: then it has to be called as it is.
-    Hooks that are for one thread say so."""
+    """Whether the module has hooks that are active in this thread, so that it must be called normally.
+    Hooks for a single thread are marked."""
     if not module._forward_pre_hooks and not module._forward_hooks:
         return False
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
@@ -62,7 +62,7 @@ def linear(
     out: Float[Tensor, "N E"] | None = None,
     add: bool = False,
 ) -> Float[Tensor, "N E"]:
-    """What `layer(x)` is, or relu of that; written to `out`, or added to what is there."""
+    """Return `layer(x)`, or relu of it; optionally written to `out`, or added to its content."""
     if type(layer) is nn.Linear and not listened(layer):  # a masked head has a hook
         return product(layer, x, relu=relu, out=out, add=add)
     return _written(layer(x), relu, out, add)
@@ -78,7 +78,7 @@ def product(
     out: Float[Tensor, "N E"] | None = None,
     add: bool = False,
 ) -> Float[Tensor, "N E"]:
-    """The same with a weight and a bias of a module that has several."""
+    """Do the same with one weight and bias of a module that has several."""
     blocks, b = _blocks(module, weight, x.shape[0]) if x.dtype == torch.float32 else None, getattr(module, bias)
     if isinstance(blocks, kernels.Panels):
         return kernels.linear(x, blocks, b, relu=relu, out=out, add=add)
@@ -93,7 +93,7 @@ def _written(y: Tensor, relu: bool, out: Tensor | None, add: bool) -> Tensor:
 
 
 def prepared(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
-    """`linear` of this layer for many products to come, with about so many rows: it is decided now."""
+    """Return `linear` of this layer for many products of about `rows` rows; the implementation is chosen now."""
     if type(layer) is nn.Linear and not listened(layer):
         if rows >= MANY:
             used(layer).uses += USES
@@ -104,9 +104,9 @@ def prepared(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
 
 
 def _blocks(module: nn.Module, name: str, rows: int) -> Blocks | None:
-    """None, where the plain way is the right one."""
+    """Return the packed weight, or None where the plain way is faster."""
     weight: Tensor = getattr(module, name)
-    if torch.compiler.is_compiling():  # also while a graph is exported, for which the blocks are not
+    if torch.compiler.is_compiling():  # also during export, as graphs cannot use the blocks
         return None
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return None
@@ -120,7 +120,7 @@ def _blocks(module: nn.Module, name: str, rows: int) -> Blocks | None:
 
 
 def used(module: nn.Module, rows: int = 1, name: str = "weight") -> Packing:
-    """What is known of its weight, with one use more; nothing of before, if the weight was changed."""
+    """Count a use of the weight and return its state, which starts again if the weight was changed."""
     weight: Tensor = getattr(module, name)
     packings = _packings.setdefault(module, {})
     packing, version = packings.get(name), (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
@@ -132,7 +132,7 @@ def used(module: nn.Module, rows: int = 1, name: str = "weight") -> Packing:
 
 @cache
 def _packer() -> Callable[[Tensor], Blocks] | None:
-    """What lays out a weight: our own, or oneDNN's, where this build of torch and this processor have it."""
+    """Return the packing function: ours, or oneDNN's where this build of torch and this processor support it."""
     if kernels.available():
         return kernels.pack
     if not torch.backends.mkldnn.is_available():
@@ -155,7 +155,7 @@ def _by_onednn(x: Float[Tensor, "N D"], blocks: Tensor, bias: Float[Tensor, " E"
 @cache
 @torch.no_grad()
 def packed_is_faster(features: int, width: int, rows: int, threads: int) -> bool:
-    """Timed once for a shape, in some milliseconds."""
+    """Whether the packed way is faster; timed once for each shape, in some milliseconds."""
     pack = _packer()
     if pack is None:
         return False

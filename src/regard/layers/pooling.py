@@ -1,15 +1,15 @@
-"""Many vectors into one, for whoever has to say one thing about all of them.
+"""Pooling: many vectors into one.
 
     mean        c = Σ_i h_i / K
     max         c_d = max_i h_id                       Collobert et al. 2011, section 3.3.2 (arXiv:1103.0398)
-    summary     what the encoder itself sums up by: BERT's pooler, where it has one
-    cls, last   the vector of the first token, which reads for all of them: Devlin et al. 2018 (arXiv:1810.04805),
+    summary     the encoder's own summary: BERT's pooler, if it has one
+    cls, last   the vector of the first token, which represents all of them: Devlin et al. 2018 (arXiv:1810.04805),
                 section 3; the last state of a recurrent encoder, of each direction
     attention   c = Σ_i a_i h_i,   a = softmax over i of score(q, h_i)     with one learned query q: Yang et al. 2016,
                 "Hierarchical Attention Networks", eq. 5 to 7 (aclanthology.org/N16-1174), by any score
 
 Yang et al. score by qᵀ tanh(W h_i + b); `additive` is wᵀ tanh(W_q q + W h_i), the same up to names: a constant query
-gives the bias, and w is their query. Padding takes no part in any of them, and no vector at all gives zeros.
+gives the bias, and w is their query. Padding is ignored in all of them, and no vector at all gives zeros.
 """
 
 from typing import Literal
@@ -27,7 +27,7 @@ Kind = Literal["mean", "max", "cls", "last", "summary"]
 
 
 class Pooling(nn.Module):
-    """Without anything to learn. `last` and `summary` are the memory's own summary."""
+    """Pooling without parameters. `last` and `summary` are the memory's own summary."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Pooling(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """One learned query looks at all vectors."""
+    """One learned query attends to all vectors."""
 
     def __init__(self, score: Score, width: int) -> None:
         super().__init__()
@@ -60,10 +60,10 @@ class AttentionPooling(nn.Module):
 
 
 class Attended(nn.Module):
-    """The vectors look at each other, C = attend(H, H, H), before C is pooled.
+    """Self-attention of the vectors, C = attend(H, H, H), before C is pooled.
 
     The attention layer of the lectures' Keras example, between the LSTM and the pooling: queries, keys and values are
-    the states themselves, and there is nothing to learn but what the score has.
+    the states themselves, and only the score has parameters.
     """
 
     def __init__(self, attention: Attention, pooling: nn.Module) -> None:
@@ -78,7 +78,7 @@ class Attended(nn.Module):
 
 
 def attends(pooling: nn.Module) -> bool:
-    """Whether one vector is made of many by attention."""
+    """Whether this pooling uses attention."""
     return isinstance(pooling.pooling if isinstance(pooling, Attended) else pooling, AttentionPooling)
 
 

@@ -1,17 +1,16 @@
-"""Linear layers whose weights are kept in fewer bits, because reading them is what a step of a language model costs.
+"""Quantized linear layers: weights in fewer bits, because reading them is the main cost of a language model's step.
 
     int8   W ≈ s · Q       Q: integers from −127 to 127;   s = max |W| / 127, one for each output
     bf16   W ≈ B           a sign, an exponent and 7 bits of each number, in 12 bits: 8 bits of precision instead of 24
 
-One scale for each output: Jacob et al. 2018, section 2.1 (arXiv:1712.05877), without an offset. What comes in stays
-float32, and so do sums: a few of the numbers that come into the last matrix of a feed-forward are so large (Sun et al.
-2024, section 2, arXiv:2402.17762) that 8 bits would leave nothing of the others. The kernels of `native` make numbers
-float32 while they are in registers, for one row, or a panel at a time, for many (or sum up bytes, for one row that is
-written down with 24 bits, `panels.h`); weights lie in the order in which they read them. Where there are none (no
-compiler, GPUs), all weights of a layer are made float32 again for each product: the same numbers; that saves memory,
-and costs time.
+One scale for each output: Jacob et al. 2018, section 2.1 (arXiv:1712.05877), without an offset. Inputs and sums stay
+float32: a few inputs of the last matrix of a feed-forward are so large (Sun et al. 2024, section 2, arXiv:2402.17762)
+that 8 bits would lose the others. The kernels of `native` convert numbers to float32 in registers for one row, or one
+panel at a time for many rows (or sum up bytes, for one row that is encoded in 24 bits, `panels.h`). Weights are stored
+in the order in which the kernels read them. Without kernels (no compiler, GPUs), all weights of a layer are converted
+to float32 for each product: the same numbers, less memory, but more time.
 
-This changes what a model says, a little, and is done only when somebody asks for it.
+This changes the predictions of a model slightly, and happens only on request.
 """
 
 from collections.abc import Sequence
@@ -34,15 +33,15 @@ Precision = Literal["int8", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AHEAD = (0, 8192)  # bytes
 ROUNDS = 3
-BLOCK = 1024  # outputs whose weights are written anew at a time: what this takes stays in caches, and is soon free
+BLOCK = 1024  # outputs converted at a time, so that the temporary copy stays in caches
 
 
 class QuantizedLinear(nn.Module):
-    """In place of an `nn.Linear`, for prediction only, on the device where that is."""
+    """Replacement of an `nn.Linear`, for prediction only, on the same device."""
 
-    kept: Tensor  # Q or B, in panels of so many outputs as the kernels have
+    kept: Tensor  # Q or B, in panels with the kernels' number of outputs
     scale: Tensor
-    ahead = 0  # bytes of `kept` that are asked for before they are used
+    ahead = 0  # bytes of `kept` that are prefetched
 
     def __init__(self, layer: nn.Linear, precision: Precision) -> None:
         super().__init__()
@@ -58,12 +57,12 @@ class QuantizedLinear(nn.Module):
 
     @property
     def nbytes(self) -> int:
-        """What a product reads."""
+        """Return the number of bytes that a product reads."""
         return self.kept.nbytes
 
     @property
     def weight(self) -> Float[Tensor, "E D"]:
-        """As float32: what the layer computes with."""
+        """Return the weight as float32, as the layer uses it."""
         if self.precision == "int8":
             rows = self.kept.transpose(1, 2).flatten(0, 1).flatten(1) * self.scale.unsqueeze(1)
         else:
@@ -71,7 +70,7 @@ class QuantizedLinear(nn.Module):
         return rows[: self.out_features, : self.in_features]
 
     def matrix(self) -> kernels.Matrix:
-        """As the kernels see it."""
+        """Return the matrix in the form of the kernels."""
         kind = kernels.BYTES if self.precision == "int8" else kernels.TWELVES
         return kernels.matrix(self.kept, kind, self.out_features, self.in_features, self.scale, self.bias, self.ahead)
 
@@ -84,7 +83,7 @@ class QuantizedLinear(nn.Module):
 
 
 def _kept(weight: Float[Tensor, "E D"], precision: Precision, columns: int) -> tuple[Tensor, Float[Tensor, " E"]]:
-    """Q or B, and the scale of each output."""
+    """Return Q or B, and the scale of each output."""
     if precision == "bf16":
         codes, scale = twelve_bits.coded(weight)
         return codes if columns == 1 else twelve_bits.packed(codes, columns), scale
@@ -94,7 +93,7 @@ def _kept(weight: Float[Tensor, "E D"], precision: Precision, columns: int) -> t
 
 
 def quantize(model: nn.Module, precision: Precision) -> None:
-    """The linear layers of self-attention and feed-forward, and the output layer, in place."""
+    """Quantize the linear layers of self-attention and feed-forward, and the output layer, in place."""
     parts: list[tuple[nn.Module, str]] = []
     for module in model.modules():
         if isinstance(module, FeedForward):
@@ -102,7 +101,7 @@ def quantize(model: nn.Module, precision: Precision) -> None:
         elif isinstance(module, MultiHead) and module.memory_width is None:
             parts += [(module, "project"), (module, "out")]
     if not parts:
-        raise CallError(f"quantize={precision!r}: this model has no Transformer layers, whose weights could be kept so")
+        raise CallError(f"quantize={precision!r}: this model has no Transformer layers to quantize")
     if isinstance(getattr(model, "output", None), nn.Linear):
         parts.append((model, "output"))
     small = [QuantizedLinear(getattr(module, name), precision) for module, name in parts]
@@ -115,7 +114,7 @@ def quantize(model: nn.Module, precision: Precision) -> None:
 
 @torch.no_grad()
 def _choose_ahead(layers: Sequence[QuantizedLinear]) -> None:
-    """How far ahead of their use weights are asked for, in a step of one text: timed, where they lie in no cache."""
+    """Choose the prefetch distance for weights in a step of one text, by timing with weights outside of caches."""
     if sum(layer.nbytes for layer in layers) < large_pages.WORTH_IT or not kernels.available(layers[0].scale):
         return
 

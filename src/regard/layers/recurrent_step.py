@@ -1,9 +1,9 @@
-"""One step of recurrent layers at prediction, by packed weights: what `nn.GRU` and `nn.LSTM` do for a sequence of one.
+"""One prediction step of recurrent layers with packed weights, as `nn.GRU` and `nn.LSTM` for a sequence of one.
 
     GRU    r, z = σ(a + b)   n = tanh(a_n + r b_n)   h ← (1 − z) n + z h              a = W x + b_w,  b = U h + b_u
     LSTM   i, f, o = σ(a + b)   g = tanh(a_g + b_g)   c ← f c + i g   h ← o tanh(c)
 
-Cho et al. 2014 (arXiv:1406.1078), with torch's place for r; Hochreiter and Schmidhuber 1997.
+Cho et al. 2014 (arXiv:1406.1078), with torch's position of r; Hochreiter and Schmidhuber 1997.
 """
 
 import torch
@@ -16,8 +16,8 @@ Hidden = Tensor | tuple[Tensor, Tensor]  # layers × rows × width; an LSTM has 
 
 
 def recurrent_step(rnn: nn.GRU | nn.LSTM, x: Float[Tensor, "N 1 E"], hidden: Hidden) -> tuple[Tensor, Hidden]:
-    """What `rnn(x, hidden)` is, whose hidden state is its own."""
-    if type(rnn) not in (nn.GRU, nn.LSTM):  # what stands for one in a graph
+    """Return `rnn(x, hidden)`, with a new hidden state."""
+    if type(rnn) not in (nn.GRU, nn.LSTM):  # a replacement in a graph
         return rnn(x, hidden)
     if torch.is_grad_enabled() or rnn.training or listened(rnn) or not rnn.bias:
         return rnn(x, hidden)

@@ -1,10 +1,10 @@
-"""Blocks of self-attention one after the other, as all Transformer encoders have them.
+"""A stack of self-attention blocks, as in all Transformer encoders.
 
     x ← block_N( … block_1(x) … )
 
-At prediction on a processor, where there are compiled kernels (`native`), sequences of a few dozen vectors go another
-way to the same numbers: only the vectors that are real, one below the other, without padding, by packed weights. There
-are then zeros where the mask says that nothing is.
+In prediction on a CPU with compiled kernels (`native`), sequences of a few dozen vectors take a faster path to the same
+numbers: only the real vectors, concatenated without padding, with packed weights. Masked positions of the output are
+zero then.
 """
 
 from collections.abc import Iterable
@@ -23,15 +23,15 @@ from regard.native import gradients, kernels
 from regard.native.norms import normed
 from regard.native.training import Texts
 
-LONGEST = 256  # vectors; of longer sequences, torch's kernel that never makes the table of scores is faster
+LONGEST = 256  # vectors; for longer sequences torch's fused kernel is faster
 
 
 class Sentences(NamedTuple):
-    """Where the rows of a batch without padding have their keys."""
+    """Location of the keys of each row, in a batch without padding."""
 
     sizes: Int[Tensor, " S"]  # rows of each sentence
-    first: Int[Tensor, " N"]  # tile of the sentence of each row,
-    keys: Int[Tensor, " N"]  # and how many keys that has
+    first: Int[Tensor, " N"]  # first tile of the sentence of each row
+    keys: Int[Tensor, " N"]  # number of keys of that sentence
 
 
 def through(
@@ -56,7 +56,7 @@ def _suits(blocks: list[Block], x: Float[Tensor, "B T D"]) -> bool:
 
 
 def _trains(blocks: list[Block], x: Float[Tensor, "B T D"], mask: Tensor) -> bool:
-    """Whether the kernels of training can do all that happens between the norms."""
+    """Whether the training kernels support everything between the norms."""
     if (
         not x.is_cuda
         and mask.shape == x.shape[:2]
@@ -77,7 +77,7 @@ def _trains(blocks: list[Block], x: Float[Tensor, "B T D"], mask: Tensor) -> boo
 def _trained_without_padding(
     blocks: list[Block], x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B T D"]:
-    """The blocks' own equation, for the vectors that are real: the gradient of the others is zero anyway."""
+    """Apply the blocks to the real vectors only: the gradient of the others is zero anyway."""
     place, texts = mask.flatten().nonzero().squeeze(1), Texts.of(mask)
     rows = x.flatten(0, 1).index_select(0, place)
     for block in blocks:
@@ -114,7 +114,7 @@ def _without_padding(
 
 
 def _block(block: Block, x: Float[Tensor, "N D"], sentences: "Sentences") -> Float[Tensor, "N D"]:
-    """What the block does to x, which is changed."""
+    """Apply the block to x in place."""
     attention, wide = block.attention, block.feed_forward
     y = normed(block.attention_norm, x) if block.norm_first else x
     query, key, value = linear(attention.project, y).split(block.width, 1)

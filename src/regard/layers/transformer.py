@@ -1,6 +1,6 @@
-"""The Transformer block: attention and feed-forward, each around a shortcut.
+"""The Transformer block: attention and feed-forward, each with a residual connection.
 
-    norm first   x ← x + f(norm(x))        Xiong et al. 2020 (arXiv:2002.04745): easier to train; needs a last norm
+    norm first   x ← x + f(norm(x))        Xiong et al. 2020 (arXiv:2002.04745): easier to train; needs a final norm
     norm last    x ← norm(x + f(x))        Vaswani et al. 2017, section 3.1 (arXiv:1706.03762)
 
     f, in this order:  self-attention (causal or not),  cross-attention to a memory (optional),  feed-forward
@@ -24,7 +24,7 @@ class Block(BlockParts):
     """Built with the arguments of `BlockParts`."""
 
     def placed(self, side: Literal["encoder", "decoder"], layer: int) -> "Block":
-        """Tells the attentions of this block where they stand."""
+        """Set the roles of this block's attentions: side and layer."""
         self.attention.role = Role(side, layer)
         if self.cross is not None:
             self.cross.role = Role("cross", layer)
@@ -38,7 +38,7 @@ class Block(BlockParts):
         causal: bool = False,
         memory: Memory | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """`mask` (True = may attend) says which of x are real, `B T`, or who may attend to whom, `B T T`."""
+        """`mask` (True = may attend): real vectors of x, `B T`, or keys that each query may attend to, `B T T`."""
         x = self.around(self.attention_norm, x, lambda y: self.attention(y, mask=mask, causal=causal))
         if self.cross is not None and self.cross_norm is not None:
             cross, vectors, real = self.cross, *_parts(memory)
@@ -52,7 +52,7 @@ class Block(BlockParts):
         memory: KeyValue | None = None,
         memory_mask: Bool[Tensor, "B K"] | None = None,
     ) -> tuple[Float[Tensor, "N T D"], KeyValue | PreallocatedCache]:
-        """The next T positions (usually one), after `past`; the memory has been through `cross.project_memory`."""
+        """Process the next T positions (usually one) after `past`; the memory is from `cross.project_memory`."""
         kept: list[KeyValue | PreallocatedCache] = []
 
         def attend_to_past(y: Tensor) -> Tensor:
@@ -74,5 +74,5 @@ class Block(BlockParts):
 
 def _parts(memory: Memory | None) -> tuple[Tensor, Tensor | None]:
     if memory is None:
-        raise ValueError("this block was built with cross=True, to attend to a memory: give it one")
+        raise ValueError("this block was built with cross=True: pass a memory")
     return memory.vectors, memory.mask

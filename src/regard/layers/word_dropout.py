@@ -1,9 +1,9 @@
-"""In training, words are read as unknown at random, so that the model leans on none of them too much, and learns
-what an unknown word means.
+"""Word dropout: in training, random words are replaced by the unknown word, so that the model relies less on single
+words and learns a vector for unknown words.
 
     y_t ← <unk> with probability p
 
-Iyyer et al. 2015, section 4 (aclanthology.org/P15-1162), who drop them altogether.
+Iyyer et al. 2015, section 4 (aclanthology.org/P15-1162), who remove the words instead.
 """
 
 import torch
@@ -15,7 +15,7 @@ class WordDropout(nn.Module):
     kept: Tensor
 
     def __init__(self, share: float, *, unknown: int, keep: list[int]) -> None:
-        """`keep`: tokens that are never dropped, such as padding, begin and end."""
+        """`keep`: tokens that are never replaced, such as padding, start and end."""
         super().__init__()
         self.share, self.unknown = share, unknown
         self.register_buffer("kept", torch.tensor(keep), persistent=False)

@@ -1,4 +1,4 @@
-"""Scores of classes that were given against those that are right. All but the loss in per cent.
+"""Scores of predicted classes against the right ones. All but the loss in per cent.
 
     accuracy            right / all;   of several labels: examples whose labels are all right
     precision, recall   tp / (tp + fp),   tp / (tp + fn),   of each class;   F₁ = 2 tp / (2 tp + fp + fn)

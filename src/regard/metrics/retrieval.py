@@ -1,4 +1,4 @@
-"""How well vectors find their partners: recall, mean reciprocal rank, median rank.
+"""Retrieval scores of vectors: recall, mean reciprocal rank, median rank.
 
     rank_i = 1 + #{j wrong : s_ij > s_i} + #{j wrong : s_ij = s_i} / 2        s_i = max of s_ik over the k right for i
     recall@k = mean of [rank_i ≤ k],     MRR = mean of 1 / rank_i

@@ -1,4 +1,4 @@
-"""How far a forecast is off: sums by period, step and target, from which every mean can be taken.
+"""Forecast errors, summed by period, step and target, so that any mean can be computed.
 
     MSE = mean e²        MAE = mean |e|        e = y − ŷ
     MASE = mean |e| / mean |y_t − y_{t−season}| of the training part           Hyndman and Koehler 2006, section 4

@@ -1,18 +1,18 @@
-"""Bidirectional attention flow: the document looks at the question, and the question at the document.
+"""Bidirectional attention flow: the document attends to the question, and the question to the document.
 
     S_tj        = score(h_t, u_j)                                    trilinear in the paper; any score here
     ũ_t         = Σ_j softmax_j(S_t:) u_j                            document to question
     h̃           = Σ_t softmax_t(max_j S_tj) h_t                      question to document, `most`
 
-h_t and u_j are states of the document and of the question, and `recurrent_reader` says what becomes of ũ and h̃.
+h_t and u_j are states of the document and of the question; `recurrent_reader` uses ũ and h̃.
 
-Seo et al. 2016, section 2.4 (arXiv:1611.01603). With `each`, every word of the question looks at the document
-by itself, and what it saw comes back to the document along S (Xiong et al. 2016, section 2.2, arXiv:1611.01604, who
+Seo et al. 2016, section 2.4 (arXiv:1611.01603). With `each`, every word of the question attends to the document
+by itself, and its context is returned to the document along S (Xiong et al. 2016, section 2.2, arXiv:1611.01604, who
 take the plain dot product):
 
     v_j = Σ_t softmax_t(S'_jt) h_t,     h̃_t = Σ_j softmax_j(S_t:) v_j
 
-Where we differ: S' is a score with weights of its own, not S turned round.
+Where we differ: S' is a separate score with its own weights, not S transposed.
 """
 
 import torch
@@ -55,8 +55,8 @@ class Looking(nn.Module):
 class MostAlike(nn.Module):
     """h̃ = Σ_t softmax_t(max_j S_tj) h_t
 
-    Under a trace, the weight of each document word t is given to the question word j that earned it the largest score:
-    question words look, and all rows together sum to one.
+    Under a trace, the weight of each document word t is assigned to the question word j with the largest score:
+    rows are question words, and all rows together sum to one.
     """
 
     def __init__(self, score: Score) -> None:

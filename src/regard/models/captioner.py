@@ -1,9 +1,9 @@
-"""What a picture shows, in words. A recurrent decoder that attends may be asked to look at all regions alike:
+"""Captions of pictures. A recurrent decoder with attention can be trained to attend to all regions equally:
 
     L = Σ_t −log p(y_t | y_<t, image)  +  λ Σ_i (1 − Σ_t α_{t,i})²
 
 "Doubly stochastic attention" (Xu et al. 2015, section 4.2.1, equation 14, arXiv:1502.03044): a decoder's weights
-sum to one over regions; the penalty asks that they sum to one over words, too. It is there in training only.
+sum to one over regions; the penalty makes them sum to one over words, too. It is used in training only.
 """
 
 import torch
@@ -45,7 +45,7 @@ class Captioner(Seq2Seq):
         return Loss(loss.total + self.doubly_stochastic * penalty, loss.count, loss.correct)
 
     def _watched(self, memory: Memory, target: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B T D"], Tensor]:
-        """Features, and the weights of every step with their gradient: `B T K`."""
+        """Return features, and the weights of every step with their gradient: `B T K`."""
         state = self.start(memory, watch=True)
         features, weights = [], []
         for tokens in torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1).unbind(1):

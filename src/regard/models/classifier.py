@@ -1,4 +1,4 @@
-"""What is it? An encoder reads, its vectors are pooled into one, and a linear layer weighs the classes.
+"""A classifier: an encoder, pooling of its vectors into one, and a linear layer with a score for each class.
 
     one label        p(c | x) = softmax(W pool(encoder(x)) + b)_c          L = −w_y log p(y | x)
     several labels   p(c | x) = σ(W pool(encoder(x)) + b)_c                L = −Σ_c w_c y_c log p_c + (1−y_c) log(1−p_c)
@@ -22,7 +22,7 @@ from regard.models.mixup import mixed
 
 @runtime_checkable
 class Labeled(Protocol):
-    """What a classifier is trained on: any batch with these two. See `class_loss` for the target."""
+    """A training batch of a classifier. See `class_loss` for the target."""
 
     @property
     def source(self) -> Any: ...
@@ -52,8 +52,8 @@ class Classifier(nn.Module):
         encoder      makes a `Memory` of the inputs
         pooling      makes one vector, of `width`, of the memory
         dropout      of that vector
-        noise        what is done to the inputs first, in training only: it has to know its own mode
-        frozen       the encoder stays as it is, and is read without dropout
+        noise        applied to the inputs first; it must itself be off outside training
+        frozen       the encoder is not trained, and runs without dropout
         layer_decay  how much slower each layer of the encoder learns than the one above it; see `rates`
         mixup        α, by which training mixes inputs and labels of a batch: see `mixup.py`; 0: not at all
         """
@@ -89,7 +89,7 @@ class Classifier(nn.Module):
         return self
 
     def rates(self) -> dict[Tensor, float]:
-        """Learning rates relative to the head's: γ for the encoder's top layer, γ² for the next, …, the least for its
+        """Return rates relative to the head's: γ for the encoder's top layer, γ² for the next, …, least for its
         embeddings. Howard and Ruder 2018, section 3.2, "discriminative fine-tuning" (arXiv:1801.06146)."""
         rates: dict[Tensor, float] = dict.fromkeys(self.parameters(), 1.0)
         layers = [module for module in self.encoder.children() if isinstance(module, nn.ModuleList)]

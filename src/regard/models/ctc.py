@@ -1,4 +1,4 @@
-"""Sequence to sequence from sound, with an ear that helps the speller: joint CTC and attention.
+"""Speech to text with joint CTC and attention.
 
     L = (1 − λ) · −log p_attention(y | x) + λ · −log p_ctc(y | x)
     p_ctc(y | x) = Σ over paths π that become y when repeats and blanks are taken out  Π_t softmax(W h_t)[π_t]
@@ -7,8 +7,8 @@ Kim, Hori and Watanabe 2016, section 3 (arXiv:1609.06773); CTC: Graves et al. 20
 attends to. CTC can only read from left to right, so it makes the encoder put things in order early on, long before
 attention has found out by itself where to look. λ = 0 is Listen, Attend and Spell (arXiv:1508.01211) alone.
 
-The blank is token 0, the padding of every vocabulary, which is never said otherwise. A text that is longer than its
-memory has no path at all; it then teaches the decoder only.
+The blank is token 0, the padding of every vocabulary, which is never an output. A text that is longer than its
+memory has no path; it then trains the decoder only.
 """
 
 import torch
@@ -66,11 +66,11 @@ class SpeechToText(Seq2Seq):
             reduction="none",
             zero_infinity=True,
         )
-        total = total[lengths > 0].sum()  # rows of nothing but padding are nobody's share
+        total = total[lengths > 0].sum()  # rows of padding only do not count
         return loss._replace(total=(1 - self.ctc_weight) * loss.total + self.ctc_weight * total)
 
     def ctc_scores(self, memory: Memory) -> Float[Tensor, "B K V"]:
-        """log p(token or blank) at each vector of the memory."""
+        """Return log p(token or blank) at each vector of the memory."""
         if self.ctc is None:
             raise ValueError("this model was built with ctc=0: it has no CTC layer")
         return self.ctc(memory.vectors).log_softmax(-1, dtype=torch.float32)

@@ -10,8 +10,8 @@ always begins at the same place: the vector of padding is zero, and what is left
 Where this differs: attention is dense and not sparse, codes are nearest vectors (`models.picture_tokens`), and the
 weight of text is λ a token, 1/7 like the paper's 1 to 7, which weighs means.
 
-Two stages: first the tokenizer of pictures alone, then, with the tokenizer as it is, the decoder. Which one learns says
-the batch; the other gets no gradient, and the optimizer leaves it as it is.
+Two stages: first the tokenizer of pictures alone, then, with the tokenizer as it is, the decoder. The batch selects
+which one is trained; the other gets no gradient and does not change.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from regard.special_tokens import PAD, START
 
 @dataclass(frozen=True)
 class DrawBatch:
-    """Pictures, and a text of each: ids that end with </s>, padded with 0. A row without any text counts nothing."""
+    """Pictures, and a text of each: ids that end with </s>, padded with 0. A row without text does not count."""
 
     pixels: UInt8[Tensor, "B C H W"]
     text: Int[Tensor, "B T"]
@@ -54,7 +54,7 @@ class Drawer(nn.Module):
         tokenizer_rate: float = 1.0,
     ) -> None:
         """
-        writer        knows `words` tokens of text and, after them, the codes of the tokenizer
+        writer        vocabulary: `words` tokens of text, then the codes of the tokenizer
         text_length   tokens that a text is filled up to, </s> included
         text_weight   λ
         tokenizer_rate   learning rate of the tokenizer, relative to the decoder's
@@ -92,15 +92,15 @@ class Drawer(nn.Module):
         return self.writer.loss(features.flatten(0, 1), targets.flatten(), smoothing=smoothing, pad=PAD)
 
     def prompt(self, text: Int[Tensor, "B T"]) -> Int[Tensor, "B L"]:
-        """<s>, the text and its padding: all that is read before the first region is drawn."""
+        """Return <s>, the text and its padding: the input before the first region."""
         return F.pad(F.pad(text, (1, 0), value=START), (0, self.text_length - text.shape[1]), value=PAD)
 
     def tokens(self, text: Int[Tensor, "B T"], codes: Int[Tensor, "B K"]) -> Int[Tensor, "B L"]:
-        """All that is read and written."""
+        """Return the whole sequence: prompt and codes."""
         return torch.cat([self.prompt(text), codes + self.words], dim=1)
 
     def scores(self, text: Int[Tensor, "B T"], codes: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """log p of each region, given the text and the regions before it."""
+        """Return log p of each region, given the text and the regions before it."""
         tokens = self.tokens(text, codes)
         features = self.writer.features(tokens[:, :-1])[:, self.text_length :]
         return self.writer.log_probabilities(features, tokens[:, self.text_length + 1 :])

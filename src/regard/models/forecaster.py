@@ -24,7 +24,7 @@ from regard.layers.loss import Loss
 
 @runtime_checkable
 class Window(Protocol):
-    """What the model is trained on: scaled numbers of the past, what is known ahead, and what is to be said."""
+    """A training batch: scaled numbers of the past, values known ahead, and targets."""
 
     @property
     def past(self) -> Tensor: ...
@@ -35,7 +35,7 @@ class Window(Protocol):
 
 
 class Forecaster(nn.Module, ABC):
-    """The loss, the instance norm and the quantiles of all forecasters; `say` is what they differ in."""
+    """Base of all forecasters, with loss, instance norm and quantiles; subclasses implement `say`."""
 
     quantiles: Tensor
 
@@ -57,10 +57,10 @@ class Forecaster(nn.Module, ABC):
 
     @abstractmethod
     def say(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
-        """From inputs that have been through the instance norm, if there is one."""
+        """Return the forecast from inputs after the instance norm, if there is one."""
 
     def predict(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
-        """The values of each target at each step ahead: one, or one for each quantile, which never cross."""
+        """Return each target at each step ahead: one value, or one for each quantile; quantiles never cross."""
         past = self.past(past)
         if self.instance_norm == "none":
             said = self.say(past, known)
@@ -82,7 +82,7 @@ class Forecaster(nn.Module, ABC):
 
 
 def pinball(error: Float[Tensor, "*b P"], quantiles: Float[Tensor, " P"]) -> Float[Tensor, "*b P"]:
-    """max(q e, (q − 1) e) of errors e = y − ŷ_q."""
+    """Return max(q e, (q − 1) e) of errors e = y − ŷ_q."""
     return torch.maximum(quantiles * error, (quantiles - 1) * error)
 
 

@@ -1,4 +1,4 @@
-"""Two texts as an encoder of pairs reads them: [CLS] question [SEP] document [SEP]."""
+"""Two texts as one input of a pair encoder: [CLS] question [SEP] document [SEP]."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Joined(NamedTuple):
-    """[CLS] question [SEP] document [SEP], the segment of each token (document: 1), and where the document went."""
+    """[CLS] question [SEP] document [SEP], segments (document: 1), and the document positions."""
 
     tokens: Int[Tensor, "B L"]
     types: Int[Tensor, "B L"]

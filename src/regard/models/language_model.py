@@ -1,4 +1,4 @@
-"""A language model: the Transformer's decoder on its own.
+"""A language model: a Transformer decoder without cross-attention.
 
     p(y_1 … y_T | y_0) = Π_t softmax(E f_t)[y_t],      f = norm(blocks(E[y_0 … y_{T−1}] + positions))
 
@@ -32,7 +32,7 @@ NO_TOKEN = -1  # the id of padding where a vocabulary has none
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Token ids, 0 for padding at the end. A row's first token is only read: <s>, or what stood before in a text."""
+    """Token ids, 0 for padding at the end. A row's first token is input only: <s>, or the preceding token of a text."""
 
     tokens: Int[Tensor, "B T"]
 
@@ -44,7 +44,7 @@ class LanguageModel(LanguageModelParts):
     """Built with the arguments of `LanguageModelParts`."""
 
     def forward(self, batch: TextBatch) -> Loss:
-        """How well each token but the first is told from those before it."""
+        """Return the loss of each token but the first, given the tokens before it."""
         return self.loss(
             self.features(batch.tokens[:, :-1]).flatten(0, 1),
             batch.tokens[:, 1:].flatten(),
@@ -55,11 +55,11 @@ class LanguageModel(LanguageModelParts):
     def loss(
         self, features: Float[Tensor, "N D"], targets: Int[Tensor, " N"], *, pad: int, smoothing: float = 0.0
     ) -> Loss:
-        """−log p of targets; `pad` is none."""
+        """Return −log p of targets, without those equal to `pad`."""
         return fused_cross_entropy(features, self.output.weight, None, targets, smoothing=smoothing, pad=pad)
 
     def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """What the model knows after each token; `logits` of it tell the next one."""
+        """Return the features after each token; their `logits` predict the next one."""
         return self.decoder(tokens)
 
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
@@ -70,15 +70,15 @@ class LanguageModel(LanguageModelParts):
     def log_probabilities(
         self, features: Float[Tensor, "B T D"], tokens: Int[Tensor, "B T"], instead: int | None = None
     ) -> Float[Tensor, "B T"]:
-        """log p of each token, told from the features of all before it; of `instead`, how far it is ahead of that."""
+        """Return log p of each token, given all before it; with `instead`, its margin over that token."""
         return log_probability(self.logits(features), tokens, instead)
 
     def start(self, rows: int = 1, *, places: int | None = None) -> State:
-        """The state before the first token of `rows` texts; with `places`, with room for so many tokens in advance."""
+        """Return the state before the first token of `rows` texts; `places`: preallocate room for this many tokens."""
         return self.decoder.start(copies=rows, places=places)
 
     def read(self, tokens: Int[Tensor, "N T"], state: State) -> tuple[Float[Tensor, "N D"], State]:
-        """Several tokens at once, as a prompt has them, into a state that was started with `places`."""
+        """Read several tokens at once, such as a prompt, into a state that was started with `places`."""
         if not isinstance(state, TransformerState):
             raise CallError("to read several tokens at once, start with places=...")
         features, state = self.decoder.read(tokens, state)

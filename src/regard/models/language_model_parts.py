@@ -1,6 +1,6 @@
-"""The parts of a language model: which blocks and positions it has, of what sizes, and how its weights begin.
+"""The parts of a language model: blocks, positions, sizes, and initial weights.
 
-What is computed with them is said in `language_model`.
+See `language_model` for the equations.
 """
 
 import math

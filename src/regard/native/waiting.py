@@ -2,8 +2,8 @@
 
 OpenMP's threads, which torch has, wait for each other by looking again and again, for a millisecond and more, before
 they sleep. Where another program has one of the cores, a thread looks for the whole time in which the one that it waits
-for cannot run: small operations then take twenty times as long as on a free machine. Who looks ten thousand times only
-loses nothing on a free machine, and several times less on a busy one.
+for cannot run: small operations then take twenty times as long as on a free machine. Checking only ten thousand times
+costs nothing on a free machine, and is several times faster on a busy one.
 """
 
 import os
