@@ -341,15 +341,15 @@ def test_over_http(run, listed):
         assert len(told["png"]) == 2
         assert service.post("/api/look", json={"text": "red before blue"}).status_code == 200
         wrong = service.post("/api/look", json={"text": "red before blue", "output": str(listed.parent / "0.png")})
-        assert "a text is no picture" in wrong.json()["error"]
+        assert "a text is not a picture" in wrong.json()["error"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (" ", "the sentence is empty"),
-        ("red before blue before red before blue", "7 tokens, and this model reads 5"),
-        ("dogs bark", "knows no word of 'dogs bark'"),
+        ("red before blue before red before blue", "7 tokens; this model reads at most 5"),
+        ("dogs bark", "no word of 'dogs bark' is in the model's vocabulary"),
     ],
 )
 def test_sentences_that_cannot_be_drawn(run, text, message):
@@ -361,7 +361,7 @@ def test_what_a_drawing_has_not(run, listed):
     for options in ({"prefix": "red"}, {"attention": True}, {"rerank": str(listed.parent / "nowhere")}):
         with pytest.raises(CallError, match=r"prefix|look|decoding\.rerank=.* is not a run of the job match"):
             run.predict("red before blue", **options)
-    with pytest.raises(CallError, match="a text is no picture"):  # over HTTP it would read files of ours
+    with pytest.raises(CallError, match="a text is not a picture"):  # over HTTP it would read files of ours
         run.look("red before blue", output=str(listed.parent / "0.png"))
     with pytest.raises(CallError, match="gold links"):
         run.look("red before blue", gold=Gold(frozenset(), frozenset()))
@@ -410,7 +410,7 @@ def test_a_stopped_run_goes_on_exactly_in_both_stages(listed, tmp_path):
         ({"training.max_epochs": 40}, r"training\.max_epochs=40 must be more than model\.tokenizer\.epochs=40"),
         ({"model.heads": 5}, r"model\.heads=5 must divide width=32"),
         ({"model.tokenizer.stages": [12, 0]}, r"model\.tokenizer\.stages"),
-        ({"training.shard": True}, "cannot be shared out"),
+        ({"training.shard": True}, "cannot be split across processes"),
     ],
 )
 def test_impossible_settings_are_named(listed, change, message):

@@ -151,7 +151,7 @@ def test_where_it_looks_in_picture_and_text(run, listed):
     assert [figure.name for figure in record.evidence] == ["comprehensiveness", "sufficiency"]
     with pytest.raises(CallError, match="method='norms' is not known"):
         run.look(path, method="norms")
-    with pytest.raises(CallError, match="'match' cannot be made to begin with a prefix"):
+    with pytest.raises(CallError, match="'match' does not support a prefix; remove it"):
         run.look(path, prefix="green")
     assert b"data:image/png" in (run.folder / "report.html").read_bytes()
 

@@ -33,7 +33,7 @@ class LightQuestion(QuestionReader, LightInput):
 
 
 class LightSpans(LightOutput):
-    gives: ClassVar[str] = "a place in the text"
+    gives: ClassVar[str] = "a position in the text"
 
     def __init__(self, about: Description, input: Any) -> None:
         super().__init__(about, input)

@@ -1,4 +1,4 @@
-"""How somebody asks where a model looks: the same of a run and of an export of one. No torch."""
+"""Options of `look`, the same for a run and for an exported run. Needs no torch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ Overrides = Iterable[str] | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class LookOptions:
-    """What somebody wants to look at. An output refuses what it does not have."""
+    """The options of one look. An output raises an error for options that it does not support."""
 
-    output: Any = None  # the output that is looked at; None: the model's own
+    output: Any = None  # the output to explain; None: the predicted one
     method: str = "raw"  # one of regard.look.methods.METHODS
     gold: Gold | None = None
-    layer: int | None = None  # evidence is about this layer and this head
+    layer: int | None = None  # layer and head that evidence is computed for
     head: Head = "mean"
     name: str = ""  # of the model
-    prefix: str = ""  # what the model's own output begins with
-    instead: str | None = None  # another word: what is asked is how far the output is ahead of it
-    sample: bool = False  # the model's own output is drawn, as its settings of decoding say, where it can be
-    evidence: bool = False  # whether the record gets the evidence of its card, which takes asking the model many times
+    prefix: str = ""  # forced prefix of the predicted output
+    instead: str | None = None  # contrast word: explain the lead of the output over it
+    sample: bool = False  # sample the predicted output, by the decoding settings, where supported
+    evidence: bool = False  # whether to compute the evidence of the record's card, which runs the model many times
 
 
 class Looks(ABC):
@@ -50,14 +50,14 @@ class Looks(ABC):
         sample: bool | None = None,
         **decoding: Any,
     ) -> AttentionRecord:
-        """Where the model looks when it writes its output for a text, or `output`, if that is given.
+        """Return the attention record of the predicted output for a text, or of `output` if given.
 
-        `method`: one of `regard.look.methods.METHODS`. `evidence`: whether the model needs what it looks at
-        (comprehensiveness, sufficiency), for which it is asked many times; `layer` and `head` choose the weights that
-        this is about. `n_best=3` brings the other hypotheses as `record.beams`. `prefix` is what the output has to
-        begin with. `without=["cross.2.3"]`: as if head 3 of layer 2 of the attention over the source were not there.
-        `instead="dog"`: why each word was written, and not this one; for methods that ask about the output.
-        `sample=True`: the output is drawn (`temperature=0.8, top_k=20, top_p=0.9, seed=1`), not the most probable one.
+        `method`: one of `regard.look.methods.METHODS`. `evidence`: also measure whether the model needs the inputs it
+        attends to (comprehensiveness, sufficiency), with many model runs; `layer` and `head` select the weights.
+        `n_best=3` adds the other hypotheses as `record.beams`. `prefix` is a forced prefix of the output.
+        `without=["cross.2.3"]` masks head 3 of layer 2 of the attention over the source.
+        `instead="dog"` explains each word in contrast to this one, for methods that score the output.
+        `sample=True` samples the output (`temperature=0.8, top_k=20, top_p=0.9, seed=1`).
         """
         refuse_both(prefix, output)
         drawing = drawn(self.recipe.job, self.decoding_defaults(), sample)
@@ -70,8 +70,8 @@ class Looks(ABC):
     def _looked(
         self, text: Any, overrides: Overrides, options: LookOptions, without: Sequence[str], decoding: Mapping[str, Any]
     ) -> AttentionRecord:
-        """`decoding`: what is changed of its settings."""
+        """Return the record; `decoding` holds changed decoding settings."""
 
     def decoding_defaults(self) -> dict[str, Any]:
-        """How the run writes its outputs, by the names of its settings; empty where it writes none."""
+        """Return the decoding settings of the run by name; empty if it generates no text."""
         return self.recipe.model_dump(mode="json").get("decoding", {})

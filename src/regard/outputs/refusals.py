@@ -1,4 +1,4 @@
-"""What an output cannot do is said in a sentence, whoever asks: a run, or an export of one. No torch."""
+"""Errors for unsupported arguments, shared by runs and exported runs. Needs no torch."""
 
 from typing import Any
 
@@ -7,14 +7,16 @@ from regard.metrics.alignment import Gold
 
 
 def refuse(job: str, output: Any, *, prefix: str = "", attention: bool = False, gold: Gold | None = None) -> None:
-    """`output`: an `Output`, or one of an export, which say of themselves what they take and give."""
+    """Raise if an argument is not supported. `output`: an `Output`, or one of an export, with flags for what it
+    supports.
+    """
     what = f"the job {job!r}"
     if prefix and not output.takes_prefix:
-        raise CallError(f"prefix={prefix!r}: {what} cannot be made to begin with a prefix; leave it out")
+        raise CallError(f"prefix={prefix!r}: {what} does not support a prefix; remove it")
     if attention and not output.gives_attention:
-        raise CallError(f"{what} gives no alignment with its input here; `look` shows where it looked")
+        raise CallError(f"{what} does not support attention=True; use `look`")
     if gold is not None and not output.takes_gold:
-        raise CallError(f"gold links join words of a source and its translation; {what} has none: leave gold out")
+        raise CallError(f"gold links join words of a source and its translation; {what} has no gold links; remove gold")
 
 
 def refuse_both(prefix: str, output: Any) -> None:
@@ -28,7 +30,7 @@ def require_pairs(inputs: int, outputs: int) -> None:
 
 
 def drawn(job: str, known: dict[str, Any], sample: bool | None) -> dict[str, Any]:
-    """The settings of decoding that `sample` stands for; `known`: those that the job has."""
+    """Return the decoding settings for `sample`; `known` are those of the job."""
     if sample and "temperature" not in known:
-        raise CallError(f"sample=True: the job {job!r} has nothing to draw; leave sample out")
+        raise CallError(f"sample=True: the job {job!r} does not support sampling; remove sample")
     return {"sample": sample} if sample is not None and "sample" in known else {}

@@ -1,4 +1,4 @@
-"""What comes back: predictions, scores, and pictures for a report. The same for every job; some add to it."""
+"""Results: predictions, scores, and figures for a report. All jobs share them; some jobs add fields."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -10,7 +10,7 @@ from regard.look.report import Picture
 
 @dataclass(frozen=True)
 class Candidate:
-    """One output, with two numbers that mean the same however it came about (searched for, drawn, or given):
+    """One output with two numbers, which mean the same whether it was searched, sampled or given:
 
     log_probability   log p(output | input) by the model: the natural logarithm, summed over all tokens, the end
                       included; None where there is no such thing (vectors, numbers)
@@ -31,9 +31,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Where the model looked: one row a token that was written, one column a token that was read.
+    """Attention over the input: one row for each generated token, one column for each input token.
 
-    `weights` has every attention of the decoder over the source, by the name of its module: heads × rows × columns.
+    `weights` holds every attention of the decoder over the source by module name: heads × rows × columns.
     """
 
     rows: list[str]
@@ -42,7 +42,7 @@ class Alignment:
 
     @property
     def mean(self) -> Any:
-        """The mean over all heads of all layers, rows × columns."""
+        """Return the mean over all heads of all layers, rows × columns."""
         import numpy as np
 
         return np.mean([weights.mean(axis=0) for weights in self.weights.values()], axis=0)
@@ -50,7 +50,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The outputs for one input, best first; with `attention=True` also where the best one looked."""
+    """The outputs for one input, best first; with `attention=True`, also the alignment of the best one."""
 
     input: str
     n_best: list[Candidate]
@@ -69,7 +69,9 @@ class Prediction:
         return self.n_best[0].log_probability
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the fields of the best output and of all, where the model looked, and what a job adds to them."""
+        """Return a dict for JSON: the fields of the best output and of all outputs, the alignment, and fields of the
+        job.
+        """
         found: dict[str, Any] = {"input": self.input, **asdict(self.n_best[0])}
         found["n_best"] = [asdict(one) for one in self.n_best]
         own = [one.name for one in fields(self) if one.name not in ("input", "n_best", "alignment")]
@@ -78,7 +80,7 @@ class Prediction:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for arrays and tuples, and mappings for what has fields."""
+    """Convert arrays and tuples to lists, and objects with fields to mappings."""
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -90,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Labeled(Prediction):
-    """The labels that were given, and the probability of every label, the most probable first."""
+    """The predicted labels, and the probability of every label, the most probable first."""
 
     labels: list[str]
     probabilities: dict[str, float]
@@ -98,7 +100,7 @@ class Labeled(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class Vector(Prediction):
-    """The vector of one text (an array); `text` has its numbers, separated by spaces."""
+    """The vector of one text (an array); `text` holds its numbers, separated by spaces."""
 
     vector: Any
 
@@ -109,9 +111,9 @@ class Vector(Prediction):
 
 @dataclass(frozen=True)
 class Scores:
-    """What `evaluate` found: numbers by name, and what belongs to them (signatures, tables by length or by head).
+    """Results of `evaluate`: numbers by name, and what belongs to them (signatures, tables by length or by head).
 
-    `pictures` are for pages; JSON and the terminal have the tables. `percent` names the values that are of a hundred.
+    `pictures` are for pages; JSON and the terminal show the tables. `percent` names the values in percent.
     """
 
     values: dict[str, float]
@@ -138,7 +140,7 @@ class Scores:
 
 
 def readable(value: float) -> str:
-    """10,000 of a count, 92.75 of a percentage, 0.02756 of a small number."""
+    """Format a number: 10,000 for a count, 92.75 for a percentage, 0.02756 for a small number."""
     if float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) < 1 else f"{value:.2f}"
@@ -157,7 +159,7 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 @dataclass(frozen=True)
 class Measure:
-    """The score that ends a training. `of_hits`: it is the share of examples that are right, in percent."""
+    """The final score of training. `of_hits`: it is the percentage of correct examples."""
 
     name: str
     higher_is_better: bool = True
@@ -174,15 +176,16 @@ class Tally:
 
     @classmethod
     def of_hits(cls, hits: Any) -> "Tally":
-        """The share of what is right, in percent; a number (or yes, no) of each example."""
+        """Return the percentage of correct examples; one number (or bool) for each example."""
         import numpy as np
 
         return cls(np.array(hits, float).reshape(-1, 1), lambda table: 100 * float(table.mean()))
 
     @classmethod
     def of_shares(cls, parts: Any, *, percent: bool = False) -> "Tally":
-        """The sum of a first column over that of a second, such as an error rate, or bits per byte. `parts`: two
-        numbers of each example."""
+        """Return the sum of the first column over that of the second, such as an error rate or bits per byte.
+        `parts`: two numbers for each example.
+        """
         import numpy as np
 
         def value(table: Any) -> float:
@@ -194,20 +197,20 @@ class Tally:
 
 @runtime_checkable
 class SupportsSave(Protocol):
-    """A prediction that is also a picture: `regard predict ... --output FILE.png` draws it."""
+    """A prediction that can be drawn: `regard predict ... --output FILE.png` saves it."""
 
     def save(self, path: Path) -> Path:
-        """Draw into a .png, .svg or .pdf file."""
+        """Save as a .png, .svg or .pdf file."""
         ...
 
 
 @runtime_checkable
 class SupportsSaveTogether(SupportsSave, Protocol):
-    """Predictions that are pictures of one kind: `--output` of several is a sheet, FILE.png, or a folder."""
+    """Predictions that can be saved together: `--output` of several is a sheet, FILE.png, or a folder."""
 
     @property
     def note(self) -> str:
-        """What its owner should know of it, or nothing."""
+        """Return a note for the user, or an empty text."""
         ...
 
     def save_with(self, others: Sequence[Any], path: Path) -> Path: ...

@@ -1,4 +1,4 @@
-"""The model of a drawing recipe, and the pictures that it learns from."""
+"""The model of a drawing recipe, and its training pictures."""
 
 from regard.attention.grid_positions import LearnedTextAndGrid
 from regard.inputs.image.build import colors
@@ -11,20 +11,20 @@ from regard.outputs.picture.settings import DrawRecipe
 
 
 def grid_of(recipe: DrawRecipe) -> tuple[int, int]:
-    """Rows × columns of the regions that a picture is drawn by."""
+    """Return the rows × columns of regions of a picture."""
     stages = len(recipe.model.tokenizer.stages)
     return recipe.data.height >> stages, recipe.data.width >> stages
 
 
 def build_drawer(recipe: DrawRecipe, words: int, train: PictureStore | None = None) -> Drawer:
-    """`train`: the pictures whose mean and deviation are taken; None where the weights bring them."""
+    """Build the model. `train`: the pictures for mean and deviation; None if the weights include them."""
     s, data = recipe.model, recipe.data
     t, grid = s.tokenizer, grid_of(recipe)
     tokenizer = PictureTokenizer(
         (data.height, data.width), t.stages, t.codes,
         width=t.width, depth=t.depth, channels=data.channels, colors=colors(t, data, train), commitment=t.commitment,
     )  # fmt: skip
-    text = data.max_length + 1  # and <s>
+    text = data.max_length + 1  # plus <s>
     writer = LanguageModel(
         words + t.codes, s.width, s.heads, s.layers,
         feed_forward=s.feed_forward, positions=LearnedTextAndGrid(s.width, text, grid),
@@ -37,7 +37,7 @@ def build_drawer(recipe: DrawRecipe, words: int, train: PictureStore | None = No
 
 
 class CaptionedPictures(ImageInput):
-    """The pictures that are learned from: the files of a captioner, cut into the regions of a drawing."""
+    """Training pictures: the files of a captioning dataset, cut into the regions of a drawing."""
 
     def __init__(self, recipe: DrawRecipe) -> None:
         super().__init__(recipe, lambda recipe: recipe.model.tokenizer)
@@ -54,5 +54,5 @@ class CaptionedPictures(ImageInput):
 
     @property
     def train(self) -> PictureStore | None:
-        """What mean and deviation are taken of; None where the weights bring them."""
+        """Return the pictures for mean and deviation; None if the weights include them."""
         return self._train

@@ -1,7 +1,7 @@
-"""From codes to pictures, and from sentences to codes, whoever writes and paints them. Nothing here needs torch.
+"""Conversion of codes to pictures and of sentences to codes, with any backend. Needs no torch.
 
-Write   prompts → tokens, as they are written
-Paint   codes of pictures, and how many of each are there yet (None: all of them) → pixels, B H W C
+Write   prompts → tokens, as they are generated
+Paint   codes of pictures, and how many of each are drawn so far (None: all of them) → pixels, B H W C
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +22,9 @@ from regard.outputs.picture.result import Drawing
 from regard.outputs.result import Candidate
 from regard.special_tokens import START, UNK
 
-AT_ONCE = 64  # pictures that are worked on together
+AT_ONCE = 64  # pictures processed together
 MOST_FRAMES = 64  # of a film
-NO_PICTURE = "a text is no picture: give a pathlib.Path, an array, or what Pillow has opened"
+NO_PICTURE = "a text is not a picture: give a pathlib.Path, an array or a Pillow image"
 Codes = Int[np.ndarray, " K"]
 Write = Callable[[Sequence[list[int]]], Iterable[Any]]
 Paint = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
@@ -36,23 +36,23 @@ class Drawn(NamedTuple):
 
 
 def drawable(input: Any, text: str, most: int) -> Any:
-    """The item of a sentence of at most so many tokens, of which the model knows some."""
+    """Return the item of a sentence. Raise if it has more than `most` tokens or no known word."""
     item = input.read(text)
     if not item.ids:
-        raise CallError("the sentence is empty: say what is to be drawn")
+        raise CallError("the sentence is empty: describe the picture to draw")
     if len(item.ids) > most:
-        raise CallError(f"the sentence has {len(item.ids)} tokens, and this model reads {most}: {text[:60]!r}...")
+        raise CallError(f"the sentence has {len(item.ids)} tokens; this model reads at most {most}: {text[:60]!r}...")
     if all(token == UNK for token in item.ids):
-        raise CallError(f"the model knows no word of {text!r}: there is nothing it could draw")
+        raise CallError(f"no word of {text!r} is in the model's vocabulary: use words of the training data")
     return item
 
 
 def candidates(write: Write, prompts: Sequence[list[int]], each: int, words: int) -> list[list[Drawn]]:
-    """So many drawings for each prompt. Codes come after so many words in the vocabulary."""
+    """Return `each` drawings for each prompt. Ids of codes start after the `words` ids of the vocabulary."""
     asked = [prompt for prompt in prompts for _ in range(each)]
     codes: list[list[int]] = [[] for _ in asked]
     told = [0.0] * len(asked)
-    at_once = max(1, AT_ONCE // each) * each  # equal prompts together: each of them draws numbers of its own
+    at_once = max(1, AT_ONCE // each) * each  # equal prompts together: each has its own random numbers
     for start in range(0, len(asked), at_once):
         for written in write(asked[start : start + at_once]):
             codes[start + written.row].append(written.token - words)
@@ -62,12 +62,12 @@ def candidates(write: Write, prompts: Sequence[list[int]], each: int, words: int
 
 
 def ranked(scores: Iterable[float], drawn: Sequence[Drawn]) -> list[tuple[float, Drawn]]:
-    """Best first."""
+    """Sort the drawings by score, best first."""
     return sorted(zip(scores, drawn, strict=True), key=lambda one: -one[0])
 
 
 def painted(paint: Paint, codes: Sequence[Codes], drawn: np.ndarray | None = None) -> np.ndarray:
-    """So many at once."""
+    """Paint the codes in batches."""
     table, groups = np.stack(codes), range(0, len(codes), AT_ONCE)
     return np.concatenate([
         paint(table[start : start + AT_ONCE], None if drawn is None else drawn[start : start + AT_ONCE])
@@ -92,8 +92,9 @@ def as_text(codes: Codes) -> str:
 
 # -------------------------------------------------------------------------------------------------------------- looking
 def film(paint: Paint, codes: Codes, grid: tuple[int, int]) -> Said:
-    """The picture as it appears: after each region, or after every few where there are many. What is not drawn yet is
-    transparent; what is there is decoded with the mean of all codes ahead of it."""
+    """Return the picture as it is drawn: after each region, or every few regions if there are many. Regions not drawn
+    yet are transparent; the others are decoded with the mean of all codes for the missing regions.
+    """
     drawn = np.unique([*range(1, len(codes) + 1, -(-len(codes) // MOST_FRAMES)), len(codes)])
     pictures = painted(paint, [codes] * len(drawn), drawn)
     rows, columns = (np.arange(side) * parts // side for side, parts in zip(pictures.shape[1:3], grid, strict=True))
@@ -105,21 +106,24 @@ def film(paint: Paint, codes: Codes, grid: tuple[int, int]) -> Said:
 
 
 def axes_of(input: Any, item: Any, picture: np.ndarray, grid: tuple[int, int]) -> dict[str, Axis]:
-    """The sentence as the decoder reads it, and the regions of the picture."""
+    """Return the axes: the sentence as the decoder reads it, and the regions of the picture."""
     words = input.axis(item)
     after = replace(words, tokens=(Token(input.tokenizer.labels([START])[0], special=True), *words.tokens))
     return {"source": after, "target": axis(grid=grid, image=picture)}
 
 
 def words_and_regions(offset: int) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
-    """A decoder's rows and columns are <s>, the sentence, its padding, and then the regions, without the last; `offset`
-    is the row of the first region."""
+    """Return a `place` function for a decoder. Its rows and columns are <s>, the sentence, its padding, and the
+    regions but the last; `offset` is the row of the first region.
+    """
 
     def place(case: Sides, tables: Sequence[Table]) -> list[Attention]:
         words, found = len(case.axes["source"]), []
         for name, role, weights in tables:
-            drawn = weights[:, offset:]  # heads × regions × all that was read
-            before = np.pad(drawn[:, :, offset + 1 :], [(0, 0), (0, 0), (0, 1)])  # nothing looks at the last region
+            drawn = weights[:, offset:]  # heads × regions × all tokens read
+            before = np.pad(
+                drawn[:, :, offset + 1 :], [(0, 0), (0, 0), (0, 1)]
+            )  # no position attends to the last region
             found.append(Attention(name, "cross", role.layer, drawn[:, :, :words], "target", "source"))
             found.append(Attention(name, "decoder", role.layer, before, "target", "target"))
         return found

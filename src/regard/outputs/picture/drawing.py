@@ -1,5 +1,6 @@
-"""A drawer asked with torch: it writes codes, paints them, and tells the codes of given pictures; and which of several
-drawings fits its sentence best."""
+"""The torch backend of drawing: generates codes, paints them, encodes given pictures, and ranks several drawings by
+how well they fit the sentence.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,7 +44,9 @@ def painter(model: Drawer) -> Paint:
 
 
 def ranked(model: Drawer, text: str, drawn: Sequence[Drawn], judge: str | None) -> list[tuple[float, Drawn]]:
-    """The drawings of a sentence, best first, with what they are ranked by: log p, or what the judge, a run, says."""
+    """Sort the drawings of a sentence, best first, with their scores: log p, or the similarity under the
+    `judge` run.
+    """
     scores = [one.log_probability for one in drawn]
     if judge is not None:
         pictures = painted(model, [one.codes for one in drawn])
@@ -62,14 +65,14 @@ def codes_of(model: Drawer, pixels: UInt8[Tensor, "B C H W"]) -> Int[np.ndarray,
 
 
 def rebuilt(model: Drawer) -> Callable[[Tensor], Tensor]:
-    """What tokens keep of pictures."""
+    """Return a function that encodes pictures into tokens and decodes them again."""
     return lambda pixels: painted(model, list(codes_of(model, pixels)))
 
 
 def similarity(run: str, pictures: UInt8[Tensor, "B C H W"], texts: Sequence[str], device: torch.device) -> Tensor:
-    """How well each picture fits each text, by a run of the job `match`: cosines, B × texts.
+    """Return the cosines (B × texts) of pictures and texts under a run of the job `match`.
 
-    DALL·E draws 512 pictures for a sentence and shows those that CLIP likes best (Ramesh et al. 2021, section 2.6,
+    DALL·E draws 512 pictures for a sentence and shows those that CLIP ranks best (Ramesh et al. 2021, section 2.6,
     arXiv:2102.12092).
     """
     job, judge = load_other_run("decoding.rerank", run, "match", device)

@@ -1,10 +1,10 @@
-"""Where a drawer looked: which words each region of the picture was drawn from.
+"""Attention of a drawing model: the words from which each region of the picture was drawn.
 
-The picture's tokens are forced through the decoder, so drawing is as it was without anybody looking. Of every layer and
-head there are two tables:
+The picture's tokens are forced through the decoder, so recording does not change drawing. Each layer and head has two
+tables:
 
-    cross     how much each region, when it was drawn, looked at each token of the sentence; shown turned round, a row a
-              token, so that a word can be laid over the picture. Columns sum to what the region gave to the sentence
+    cross     how much each region, when it was drawn, looked at each token of the sentence; shown transposed, a row a
+              token, so that a word can be laid over the picture. Columns sum to the region's weight on the sentence
     decoder   a row a region: how much it looked at the regions drawn before it
 """
 
@@ -20,7 +20,7 @@ from regard.outputs.picture.drawing import painter
 
 
 def drawing_case(model: Drawer, input: TextInput, item: TextItem, codes: Codes) -> Case:
-    """A sentence, and the picture of these codes. A word that is left out is not there at all."""
+    """Return the case of a sentence and the picture of these codes. An occluded word is removed from the input."""
     (picture,) = painter(model)(codes[None], None)
     parts = [place + 1 for place in input.parts(item)]
     return case_of(

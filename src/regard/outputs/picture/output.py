@@ -1,4 +1,4 @@
-"""Pictures come out: a picture is a grid of tokens, and a language model writes them after those of the sentence.
+"""Picture output: a picture is a grid of tokens, which a language model generates after those of the sentence.
 
 pictures → stores → batches → tokenizer → pixels again → loss                              (training, first stage)
 text, picture → token ids → decoder → loss                                                 (training, second stage)
@@ -29,7 +29,7 @@ from regard.outputs.picture.looking import drawing_case
 from regard.outputs.picture.training import PictureTraining
 from regard.outputs.result import Candidate, Picture, Prediction, Scores
 
-SIDE_BY_SIDE = 3  # drawings of one sentence in the report
+SIDE_BY_SIDE = 3  # drawings per sentence in the report
 
 
 class PictureOutput(PictureTraining):
@@ -37,12 +37,12 @@ class PictureOutput(PictureTraining):
     draws: ClassVar[bool] = True
 
     def sample(self, model: Drawer, example: Example) -> str:
-        """What was drawn for a validation sentence, as its codes."""
+        """Return the codes drawn for a validation sentence, as text."""
         ((drawn,),) = self._candidates(model, [example.input], 1)
         return f"{example.input}\n→ {as_text(drawn.codes)}"
 
     def pictures(self, model: Drawer, valid: MediaExamples) -> list[Picture]:
-        """Validation pictures, what tokens keep of them, and what is drawn for their sentences."""
+        """Return validation pictures, their reconstruction from tokens, and the drawings for their sentences."""
         examples = self.some(valid, picture_scores.SHOWN)
         found = self._candidates(model, [example.input for example in examples], SIDE_BY_SIDE)
         drawn = [drawing.painted(model, [row[number].codes for row in found]) for number in range(SIDE_BY_SIDE)]
@@ -67,7 +67,7 @@ class PictureOutput(PictureTraining):
         return drawable(self.input, text, self.longest - 1)
 
     def given_candidates(self, model: Drawer, inputs: Sequence[str], outputs: Sequence[Any]) -> list[Candidate]:
-        """log p(picture | sentence) of given pictures: a `Path`, an array, or what Pillow has opened."""
+        """Return log p(picture | sentence) of given pictures: a `Path`, an array or a Pillow image."""
         found = zip(inputs, self._codes(model, outputs), strict=True)
         return [Candidate(as_text(drawn), self._log_probability(model, text, drawn)) for text, drawn in found]
 
@@ -80,14 +80,16 @@ class PictureOutput(PictureTraining):
         return [Path(word) for word in words]
 
     def _codes(self, model: Drawer, pictures: Sequence[Any]) -> Int[np.ndarray, "B K"]:
-        """Of given pictures. A text is never taken for the name of a file: it may come from anybody."""
+        """Return the codes of given pictures. A text is never taken as a file name, since it may come from an
+        untrusted user.
+        """
         if any(isinstance(one, str) for one in pictures):
             raise CallError(NO_PICTURE)
         return drawing.codes_of(model, torch.stack([self.captioned.read(one).pixels for one in pictures]))
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Drawer, one: str, options: LookOptions) -> list[Told]:
-        """The model's own drawings, or a given picture."""
+        """Return the predicted drawings, or the given picture."""
         if options.output is None:
             best = self._ranked(model, [one])[0][: self.recipe.decoding.n_best]
         else:
@@ -104,7 +106,9 @@ class PictureOutput(PictureTraining):
         return drawing_case(model, self.input, self._read(one), told.target)
 
     def test_scores(self, model: Drawer, examples: Sequence[Example], alignments: bool) -> Scores:
-        """What regions cost and tokens keep; on corpus:shapes, what drawings show; with a reranker, how they fit."""
+        """Return the loss of regions and the reconstruction error; on corpus:shapes, what drawings show; with a
+        reranker, the similarity.
+        """
         data, rerank = self.recipe.data, self.recipe.decoding.rerank
         costs = picture_scores.costs(model, self.all_captions(examples))
         shapes = picture_scores.is_shapes(data.test or data.train)

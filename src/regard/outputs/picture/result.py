@@ -1,4 +1,4 @@
-"""What `predict` gives for a sentence: pictures, as arrays, for Pillow, as files."""
+"""Predictions of pictures: as arrays, as Pillow images, as files."""
 
 import io
 from base64 import b64encode
@@ -15,16 +15,16 @@ from regard.files import atomic
 from regard.inputs.image.decode import pillow
 from regard.outputs.result import Prediction
 
-SIDE, GAP = 192, 8  # of a picture on a sheet, and between two of them, in pixels
+SIDE, GAP = 192, 8  # size of a picture on a sheet and gap between two, in pixels
 Pixels = UInt8[np.ndarray, "H W C"]
 
 
 @dataclass(frozen=True)
 class Drawing(Prediction):
-    """The pictures drawn for one sentence, best first; `text` is the codes of the best, row by row."""
+    """Pictures drawn for one sentence, best first; `text` holds the codes of the best, row by row."""
 
     pictures: tuple[np.ndarray, ...] = ()  # H W C, uint8
-    unknown: tuple[str, ...] = ()  # words of the sentence that the model does not know
+    unknown: tuple[str, ...] = ()  # words of the sentence that are not in the vocabulary
 
     @property
     def picture(self) -> np.ndarray:
@@ -32,7 +32,7 @@ class Drawing(Prediction):
 
     @property
     def image(self) -> Any:
-        """The best picture, as Pillow's."""
+        """Return the best picture as a Pillow image."""
         return as_image(self.picture)
 
     @property
@@ -45,22 +45,24 @@ class Drawing(Prediction):
     def as_dict(self) -> dict[str, Any]:
         pictures = [b64encode(_png(as_image(picture))).decode() for picture in self.pictures]
         found = super().as_dict() | {"png": pictures}
-        del found["pictures"]  # the same, as numbers
+        del found["pictures"]  # equal values as numbers
         return found
 
     def save(self, path: str | Path) -> Path:
-        """The best picture, pixel by pixel, into a .png file."""
+        """Write the best picture, pixel by pixel, to a .png file."""
         return write_png(self.image, Path(path))
 
     def save_with(self, others: Sequence["Drawing"], path: str | Path) -> Path:
-        """One picture as it is, several on a sheet, if `path` has an ending; else a folder with a file for each."""
+        """Write one picture as it is, or several as a sheet, if `path` has a suffix; else write a folder with a file
+        for each.
+        """
         drawings, path = [self, *others], Path(path)
         if path.suffix and sum(len(one.pictures) for one in drawings) == 1:
             return self.save(path)
         if path.suffix:
             return write_png(sheet([one.pictures for one in drawings]), path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise CallError(f"{path} is there already and not empty: give a new folder, or a sheet, FILE.png")
+            raise CallError(f"{path} already exists and is not empty: give a new folder, or a sheet, FILE.png")
         path.mkdir(parents=True, exist_ok=True)
         for number, one in enumerate(drawings, 1):
             for rank, picture in enumerate(one.pictures, 1):
@@ -70,12 +72,12 @@ class Drawing(Prediction):
 
 
 def as_image(picture: np.ndarray) -> Any:
-    """Colors, or shades of gray."""
+    """Return an RGB or grayscale Pillow image."""
     return pillow().fromarray(np.ascontiguousarray(picture[..., 0] if picture.shape[2] == 1 else picture))
 
 
 def sheet(rows: Sequence[Sequence[np.ndarray]]) -> Any:
-    """Pictures of one size, row by row, enlarged so that single pixels can be seen."""
+    """Return pictures of one size, row by row, enlarged so that single pixels are visible."""
     Image = pillow()
     first = rows[0][0]
     scale = max(1, SIDE // max(first.shape[:2]))
@@ -89,7 +91,7 @@ def sheet(rows: Sequence[Sequence[np.ndarray]]) -> Any:
 
 
 def write_png(image: Any, path: Path) -> Path:
-    """Whole or not at all."""
+    """Write the file atomically."""
     if path.suffix.lower() != ".png":
         raise CallError(f"{path}: a drawing is written as FILE.png")
     return atomic.write_bytes(path, _png(image))

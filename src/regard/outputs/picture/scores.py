@@ -1,9 +1,9 @@
-"""How well a drawer draws: what its tokens cost and keep; and on `corpus:shapes`, what its pictures show.
+"""Scores of drawing: the loss and reconstruction of tokens; on `corpus:shapes`, what the pictures show.
 
 loss             −log p of a region's code, given the sentence and the regions before (bits_per_region: in bits)
-reconstruction   mean squared error of pixels after their way through tokens, as a share of the pixels' variance
-codes_used       exp of the entropy of the codes: as if so many were in use, all alike
-right            drawings in which all shapes, their colors and their relations are as the sentence says (percent,
+reconstruction   mean squared error of pixels reconstructed from tokens, as a share of the pixels' variance
+codes_used       exp of the entropy of the codes: the effective number of codes in use
+right            drawings in which all shapes, colors and relations match the sentence (percent,
                  by `corpora.shapes_seen`, from pixels); right_things: shapes and colors only
 right_true, right_tokens, right_shuffled    the same of the true pictures (the ceiling), of those after their way
                  through tokens, and of the drawings beside sentences that they were not drawn for (the chance)
@@ -28,14 +28,14 @@ from regard.outputs.picture.drawing import channels_first
 from regard.outputs.picture.result import as_html, sheet
 from regard.outputs.result import Picture, Scores
 
-MOST = 500  # sentences that are drawn
-SHOWN = 6  # of them on the page
+MOST = 500  # sentences to draw
+SHOWN = 6  # drawings on the page
 Similarity = Callable[[Tensor, Sequence[str]], Tensor]  # pictures × texts
 
 
 @torch.inference_mode()
 def costs(model: Drawer, batches: Iterator[DrawBatch]) -> dict[str, float]:
-    """Of all regions of all captions."""
+    """Return the mean loss of all regions of all captions."""
     device = next(model.parameters()).device
     nats = regions = error = pixels = 0.0
     codes: list[Tensor] = []
@@ -57,12 +57,12 @@ def is_shapes(where: str) -> bool:
 
 @dataclass(frozen=True)
 class Drawings:
-    """What was drawn for sentences, beside the true pictures and what tokens keep of those: each B C H W, uint8."""
+    """Drawings for sentences, with the true pictures and their reconstructions: each B C H W, uint8."""
 
     sentences: list[str]
     true: Tensor
     kept: Tensor
-    drawn: Sequence[Tensor]  # the first is the best one of each sentence
+    drawn: Sequence[Tensor]  # the best drawing of each sentence
 
     @classmethod
     def of(
@@ -72,7 +72,7 @@ class Drawings:
         return cls([example.input for example in examples], true, rebuilt(true), drawn)
 
     def shown_right(self) -> tuple[dict[str, float], dict[str, list[dict[str, Any]]]]:
-        """Scores in percent, and by how many things a sentence names."""
+        """Return the scores in percent, and by the number of things in a sentence."""
         scenes = [said(sentence) for sentence in self.sentences]
         things, right = np.array(_verdicts(scenes, self.drawn[0])).T
         others = [*scenes[1:], *scenes[:1]]
@@ -98,8 +98,8 @@ class Drawings:
         }
 
     def page(self, data: str) -> list[Picture]:
-        """The true picture, what tokens keep of it, and what was drawn; `data`: of which part of the data."""
-        note = f"{data}. From left to right: the picture itself; after its way through tokens; drawn from the sentence."
+        """Return the true picture, its reconstruction, and the drawing; `data` names the part of the data."""
+        note = f"{data}. From left to right: the picture; its reconstruction from tokens; the drawing of the sentence."
         found = []
         for number, sentence in enumerate(self.sentences[:SHOWN]):
             row = [one[number].permute(1, 2, 0).numpy() for one in (self.true, self.kept, *self.drawn)]
@@ -111,7 +111,9 @@ def scores(
     costs: dict[str, float], pictures: int, shown: Drawings | None = None, shapes: bool = False,
     similarity: Similarity | None = None,
 ) -> Scores:  # fmt: skip
-    """Of so many pictures; `shapes`: they are of corpus:shapes, of which sentences can be checked."""
+    """Return the scores of `pictures` pictures; `shapes`: they are from corpus:shapes, whose sentences can be
+    checked.
+    """
     values, details = (
         {**costs, "bits_per_region": costs["region_loss"] / float(np.log(2)), "pictures": float(pictures)},
         {},

@@ -1,4 +1,4 @@
-"""A drawer learns in two stages: the tokenizer of pictures, then the decoder that writes its tokens after words."""
+"""Two-stage training of drawing: the tokenizer of pictures, then the decoder that generates its tokens after words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from regard.special_tokens import END, PAD
 
 @dataclass(frozen=True)
 class StagedBatches:
-    """Captions with their pictures. Epochs of both stages are alike: every caption once."""
+    """Captions with their pictures. An epoch of both stages has every caption once."""
 
     captions: ExampleBatches
     first: int  # epochs of the tokenizer
@@ -69,7 +69,7 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
         return changed
 
     def learn(self, texts: Iterable[str]) -> Tokenizer:
-        """The words of sentences; the codes of pictures come with the model."""
+        """Learn the words of sentences; the codes of pictures are part of the model."""
         return self.input.learn(texts)
 
     @property
@@ -87,7 +87,7 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
 
     def batches(self, split: MediaExamples, max_tokens: int, *, seed: int = 0) -> StagedBatches:
         if not len(split):
-            raise RegardError(f"{split.name}: every caption is longer than data.max_length={self.longest}")
+            raise RegardError(f"{split.name}: every caption is longer than data.max_length={self.longest}; raise it")
         captions = ExampleBatches(split, self.collate, max_tokens, seed=seed, ahead=self.captioned.ahead)
         return StagedBatches(captions, self.recipe.model.tokenizer.epochs)
 
@@ -95,7 +95,9 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
         return build_drawer(self.recipe, self.vocabulary.size, self.captioned.train)
 
     def validate(self, model: Drawer, valid: MediaExamples) -> dict[str, float]:
-        """`loss` is the sum of what regions cost and what tokens lose, so that it falls in both stages."""
+        """Return scores; `loss` is the sum of the losses of regions and reconstruction, so that it falls in both
+        stages.
+        """
         costs = picture_scores.costs(model, self.scored_batches(valid).epoch(0))
         return {"loss": costs["region_loss"] + costs["reconstruction"], **costs}
 
@@ -106,7 +108,7 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
         return example.gold
 
     def with_sentence(self, examples: Sequence[Example]) -> list[Example]:
-        """A sentence for each picture, one after the other of those that it has; `gold` is the picture itself."""
+        """Return a sentence for each picture, its captions in turn; `gold` is the picture."""
         found = []
         for number, (picture, texts, _) in enumerate(examples):
             fitting = [text for text in texts if len(self.vocabulary.encode(text)) < self.longest]
@@ -122,7 +124,7 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
         return any(len(self.vocabulary.encode(text)) >= self.longest for text in example.texts)
 
     def _cut(self, text: str) -> str:
-        """The words with which a sentence begins, as many as the model reads."""
+        """Return the first words of a sentence, as many as the model reads."""
         words = text.split()
         while len(words) > 1 and len(self.vocabulary.encode(" ".join(words))) >= self.longest:
             words.pop()
@@ -130,11 +132,11 @@ class PictureTraining(Output[DrawRecipe, TextInput, Drawer]):
 
     @property
     def longest(self) -> int:
-        """Most tokens of a sentence, its end included."""
+        """Return the maximum tokens of a sentence, including the end token."""
         return self.recipe.data.max_length
 
     def all_captions(self, examples: Sequence[Example]) -> Iterator[DrawBatch]:
-        """Every picture with every sentence of it; of a longer one, the first tokens."""
+        """Yield every picture with every one of its sentences; longer ones are truncated."""
         texts = [self.vocabulary.encode_batch(list(example.texts)) for example in examples]
         pairs = [
             (example, np.array([*ids[: self.longest - 1], END]))

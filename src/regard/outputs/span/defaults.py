@@ -1,4 +1,4 @@
-"""What is decided for a reader of documents, where nobody else has."""
+"""Automatic settings of a reader of documents."""
 
 from typing import Any
 
@@ -20,13 +20,15 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
         Decision(
             "data.max_question", question, f"199 of 200 questions have at most {percentile(asked, 99.5):.0f} tokens"
         ),
-        Decision("data.overlap", overlap, "what two windows of a long document share"),
+        Decision("data.overlap", overlap, "overlap of two windows of a long document"),
         Decision("data.max_length", window, f"99 of 100 documents have at most {percentile(read, 99):.0f} tokens"),
         Decision(
-            "decoding.max_length", round_up(percentile(answers, 99.5) + 2, 4), "as long as answers are, and some more"
+            "decoding.max_length",
+            round_up(percentile(answers, 99.5) + 2, 4),
+            "the length of the answers, and some more",
         ),
         texts.held_out(sample.count, "questions"),
-        watch("f1", "words that an answer shares with the right one"),
+        watch("f1", "words that an answer shares with the correct one"),
     ]
     common: dict[str, Any] = {"kind": "recurrent"}
     return Plan(decisions, [

@@ -1,13 +1,13 @@
-"""Where a reader looks: which words of the document those of the question attend to.
+"""Attention of a reader: the words of the document that those of the question attend to.
 
-    transformer    of every layer and head, the rows of the question and the columns of the document (`cross`), and the
-                   whole table (`encoder`). What is not on the document went to the question and the marks.
-    recurrent      layer 0: document words look at question words, turned round, so that columns sum to one;
-                   layer 1: question words look at document words (see `models/attention_flow.py`)
+    transformer    for every layer and head, the rows of the question and the columns of the document (`cross`), and the
+                   whole table (`encoder`). The rest of the weight is on the question and the special tokens.
+    recurrent      layer 0: document words attend to question words, transposed, so that columns sum to one;
+                   layer 1: question words attend to document words (see `models/attention_flow.py`)
 
-A long document is shown by the window in which the answer has the most context on both sides. The answer stands in
-brackets ⟦ ⟧. input-gradient and leave-one-out ask what both texts did for log p(start) + log p(end) of the answer,
-which is then the only row; the answer's own words cannot be left out.
+A long document is shown by the window in which the answer has the most context on both sides. The answer is in
+brackets ⟦ ⟧. input-gradient and leave-one-out attribute log p(start) + log p(end) of the answer to both texts; the
+answer is then the only row, and its words cannot be occluded.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ from regard.outputs.span.placing import axes_of, between, shown_window
 
 
 def reader_case(model: Reader, input: QuestionInput, one: Any, told: Told) -> Case:
-    """`told.target`: the characters of the answer; None if there is none."""
+    """Return the case. `told.target`: the characters of the answer; None if there is none."""
     shown = shown_window(input, one, told.target)
     (item, first, last), device = shown, device_of(model)
     asked = len(item.question)
-    own = frozenset(range(asked + first - 1, asked + last)) if first else frozenset()  # parts that stay
+    own = frozenset(range(asked + first - 1, asked + last)) if first else frozenset()  # parts that are never occluded
 
     def ask(without: Sequence[Parts]) -> Tensor:
         return in_passes(without, input.length(item), _point)

@@ -1,4 +1,4 @@
-"""A span comes out: two pointers into a document say where the answer to a question begins and ends.
+"""Span output: two pointers mark the start and end of the answer to a question in a document.
 
 question, document → windows → reader → two pointers → the best valid spans of all windows → text
 """
@@ -30,16 +30,16 @@ from regard.outputs.span.scores import answer_scores, f1_tally, scores_of, simpl
 from regard.outputs.span.settings import AnswerRecipe, PretrainedReaderSettings, RecurrentReaderSettings
 from regard.parts import build_score
 
-QUESTIONS = 500  # of validation that are answered while training goes on
+QUESTIONS = 500  # validation questions answered during training
 
 
 class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
-    gives: ClassVar[str] = "a place in the text"
+    gives: ClassVar[str] = "a position in the text"
     unit: ClassVar[str] = "windows"
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Answers are words of the documents."""
+        """Raise: answers are spans of the documents and have no vocabulary."""
         return self.input.tokenizer
 
     def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
@@ -47,7 +47,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
 
     # ------------------------------------------------------------------------------------------------------- training
     def build(self) -> Reader:
-        encoder: Any = self.input.encoder()  # word vectors, or a Transformer, as the settings have it
+        encoder: Any = self.input.encoder()  # word vectors or a Transformer, by the settings
         s, pad = self.recipe.model, self.input.pad
         if isinstance(s, RecurrentReaderSettings):
             return RecurrentReader(
@@ -57,7 +57,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
             )  # fmt: skip
         specials, sizes = self.input.tokenizer.specials, self.input.sizes
         if specials.start is None or specials.end is None:
-            raise CallError("this vocabulary has no tokens that begin and end a text, which a pair of texts needs")
+            raise CallError("this vocabulary has no start and end tokens, which a pair of texts needs")
         if isinstance(s, PretrainedReaderSettings) and s.frozen:
             encoder.freeze(s.frozen)
         return PairReader(
@@ -66,7 +66,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         )  # fmt: skip
 
     def quick(self, model: Reader, valid: Examples) -> dict[str, float]:
-        """Exact match and F1 of some questions, spread over all."""
+        """Return exact match and F1 of some questions, evenly spread over all."""
         examples = valid.examples(QUESTIONS)
         said = [found.text for found in self.predict(model, [example.input for example in examples])]
         exact, f1 = answer_scores(said, examples, self.recipe.data.no_answer)
@@ -78,7 +78,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         return [asking.prediction(*one) for one in zip(inputs, asking.answers(inputs), strict=True)]
 
     def score(self, model: Reader, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
-        """log p of given answers: of the best place in the document where each stands."""
+        """Return log p of given answers: each at its best position in the document."""
         asking = self._asking(model)
         given = zip(inputs, asking.given(inputs, outputs), strict=True)
         return [asking.prediction(one, [answer]) for one, answer in given]
@@ -113,7 +113,7 @@ class SpanOutput(Output[AnswerRecipe, QuestionInput, Reader]):
         return f1_tally(answers, examples, self.recipe.data.no_answer)
 
     def test_scores(self, model: Reader, examples: Sequence[Example], alignments: bool) -> Scores:
-        """Exact match and F1 as SQuAD's scripts compute them; by kind of question."""
+        """Return exact match and F1 as SQuAD's scripts compute them, also by kind of question."""
         asking = self._asking(model)
         found = asking.found([example.input for example in examples])
         said = [answers[0].text for answers in asking.best(found)]

@@ -1,4 +1,6 @@
-"""What is shown of a reader: a window of the document, the answer in brackets, tables between both texts. No torch."""
+"""What `look` shows of a reader: a window of the document, the answer in brackets, tables between both texts. Needs
+no torch.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +14,7 @@ from regard.look.records import Attention
 
 
 class Shown(NamedTuple):
-    """A window, and the tokens of the answer in it, from 1; 0: there is none."""
+    """A window, and the positions of the answer's tokens in it, from 1; 0: no answer."""
 
     item: WindowItem
     first: int
@@ -20,10 +22,12 @@ class Shown(NamedTuple):
 
 
 def shown_window(input: QuestionReader, one: Any, chars: tuple[int, int] | None) -> Shown:
-    """The window in which the answer has the most context on its poorer side; the first window, if there is none."""
+    """Return the window in which the answer has the most context on its shorter side; the first window if there is no
+    answer.
+    """
     items = list(input.in_windows(one))
     if not input.length(items[0]):
-        raise CallError("the question or the document has no token: there is nothing to look at")
+        raise CallError("the question or the document has no token: look needs both")
     tokens = None if chars is None else input.document(one).tokens_of(*chars)
     if tokens is None:
         return Shown(items[0], 0, 0)
@@ -33,7 +37,7 @@ def shown_window(input: QuestionReader, one: Any, chars: tuple[int, int] | None)
 
 
 def axes_of(input: QuestionReader, shown: Shown, answer: str) -> dict[str, Axis]:
-    """Of the answer, of both texts together, and of each."""
+    """Return the axes of the answer, of both texts together, and of each."""
     question, document = input.sides(shown.item)
     both = _bracketed(input.axis(shown.item), document.start, shown.first, shown.last)
     places = range(len(both))
@@ -44,7 +48,9 @@ def axes_of(input: QuestionReader, shown: Shown, answer: str) -> dict[str, Axis]
 
 
 def between(question: slice, document: slice) -> Callable[[Sides, Sequence[Table]], list[Attention]]:
-    """For `Case.place`: of self-attention over both, the rows of the question and the columns of the document, too."""
+    """Return a function for `Case.place`: from self-attention over both texts, also the rows of the question and
+    columns of the document.
+    """
 
     def place(case: Sides, tables: Sequence[Table]) -> list[Attention]:
         found = []
@@ -61,7 +67,7 @@ def between(question: slice, document: slice) -> Callable[[Sides, Sequence[Table
 
 
 def _bracketed(axis: Axis, document: int, first: int, last: int) -> Axis:
-    """The answer's tokens (from 1; 0: none) in brackets."""
+    """Put the answer's tokens (from 1; 0: none) in brackets."""
     tokens = list(axis.tokens)
     if first:
         for place, (before, after) in ((first, ("⟦", "")), (last, ("", "⟧"))):

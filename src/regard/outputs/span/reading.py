@@ -1,8 +1,9 @@
-"""From texts to answers: documents in windows, windows through a reader, the best spans of all windows.
+"""Answers from texts: documents are cut into windows, a reader scores spans, the best spans of all windows are
+returned.
 
     p(i, j) = exp(score(i, j)) / Σ exp(score)               over all spans of all windows, and *no answer*
 
-`decoding/spans.py` has the scores. Nothing here needs torch: a reader is what gives two pointers of a window.
+`decoding/spans.py` computes the scores. Needs no torch: a reader returns two pointers for a window.
 """
 
 import re
@@ -20,12 +21,12 @@ from regard.outputs.groups import in_groups
 from regard.outputs.result import Candidate, Prediction
 from regard.outputs.span.settings import AnswerDecodingSettings, AnswerRecipe
 
-ALL = 10**9  # spans of a window: as many as there are
+ALL = 10**9  # spans of a window: all of them
 
 
 @dataclass(frozen=True)
 class Answer(Candidate):
-    """Characters start ≤ i < end of the document. No answer is the empty text, without a place."""
+    """The characters start ≤ i < end of the document. No answer is the empty text, without a position."""
 
     start: int | None = None
     end: int | None = None
@@ -40,7 +41,7 @@ class Answer(Candidate):
 
 @dataclass(frozen=True)
 class Answers(Prediction):
-    """The answers to one question, best first; their log-probability is that among all spans of the document."""
+    """The answers to one question, best first; log-probabilities are over all spans of the document."""
 
     n_best: list[Answer]  # pyright: ignore[reportIncompatibleVariableOverride] (each of them is a candidate)
     document: str = ""
@@ -54,13 +55,13 @@ class Answers(Prediction):
         return self.n_best[0].end
 
     def as_dict(self) -> dict[str, Any]:
-        """Without the document, which whoever asked has."""
+        """Return a dict without the document, which the caller already has."""
         return {name: value for name, value in super().as_dict().items() if name != "document"}
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader found in one document: the best spans, best first, and all that their probabilities need."""
+    """The best spans of one document, best first, and the sums that their probabilities need."""
 
     document: Encoded
     spans: list[Span]
@@ -70,11 +71,13 @@ class Found:
 
     @property
     def odds(self) -> float:
-        """By how much *no answer* beats the best span."""
+        """Return the log-odds of *no answer* against the best span."""
         return self.none - self.spans[0].score if self.spans else -LOWEST
 
     def answers(self, threshold: float | None) -> list[Answer]:
-        """With a threshold, the empty answer stands among the others: first, if its odds are above that."""
+        """Return the answers. With a threshold, the empty answer is among them: first, if its odds exceed the
+        threshold.
+        """
         if not self.spans:
             return [Answer("", 0.0)]
         answers = [self._answer(span, threshold is not None) for span in self.spans]
@@ -84,7 +87,7 @@ class Found:
         return answers
 
     def given(self, said: str, number: int, no_answer: bool) -> Answer:
-        """An answer that was given, as output `number`, at the best of its places; needs all spans there are."""
+        """Return the given answer, output `number`, at its best position; needs the scores of all spans."""
         if not said and no_answer:
             return self._answer(None, no_answer)
         places = [place.start() for place in re.finditer(re.escape(said), self.document.text)] if said else []
@@ -96,7 +99,7 @@ class Found:
         return self._answer(best, no_answer)
 
     def _answer(self, span: Span | None, no_answer: bool) -> Answer:
-        """With its log-probability among all spans, and *no answer* where that may be said."""
+        """Return an answer with its log-probability among all spans, and *no answer* if that is allowed."""
         total = np.logaddexp(self.total, self.none) if no_answer else self.total
         if span is None:
             return Answer("", float(self.none - total))
@@ -110,11 +113,11 @@ class Found:
         return int(self.document.chars[span.first, 0]), int(self.document.chars[span.last, 1])
 
 
-Point = Callable[[Sequence[WindowItem]], tuple[np.ndarray, np.ndarray]]  # the two pointers of each of several windows
+Point = Callable[[Sequence[WindowItem]], tuple[np.ndarray, np.ndarray]]  # the two pointers for each window of a batch
 
 
 def find(point: Point, input: QuestionReader, inputs: Sequence[Any], how: AnswerDecodingSettings) -> list[Found]:
-    """The spans of each, in the order asked. What has no tokens has no spans."""
+    """Return the spans of each input, in order. An input without tokens has no spans."""
     pieces = [(number, item) for number, one in enumerate(inputs) for item in input.in_windows(one)]
     lengths = [input.length(item) for _, item in pieces]
 
@@ -132,14 +135,14 @@ def find(point: Point, input: QuestionReader, inputs: Sequence[Any], how: Answer
 
 @dataclass(frozen=True)
 class Asking:
-    """What is asked of a reader, with torch and without."""
+    """Question answering with a reader, with or without torch."""
 
     point: Point
     input: QuestionReader
     recipe: AnswerRecipe
 
     def answers(self, inputs: Sequence[Any]) -> list[list[Answer]]:
-        """The best of each."""
+        """Return the best answers for each input."""
         return self.best(self.found(inputs))
 
     def best(self, found: Sequence[Found]) -> list[list[Answer]]:
@@ -148,13 +151,13 @@ class Asking:
         return [one.answers(threshold)[: how.n_best] for one in found]
 
     def given(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Answer]:
-        """log p of given answers: of the best place in the document where each stands."""
+        """Return log p of given answers: each at its best position in the document."""
         found, no_answer = self.found(inputs, n_best=ALL), self.recipe.data.no_answer
         numbered = enumerate(zip(outputs, found, strict=True), start=1)
         return [spans.given(said, number, no_answer) for number, (said, spans) in numbered]
 
     def looked_at(self, one: Any, output: str | None) -> list[Answer]:
-        """The best, or the one that is given."""
+        """Return the best answers, or the given one."""
         return self.answers([one])[0] if output is None else self.given([one], [output])
 
     def found(self, inputs: Sequence[Any], **how: Any) -> list[Found]:

@@ -1,4 +1,4 @@
-"""Answers against the right ones: exact match and F1, of all questions and by kind."""
+"""Exact match and F1 of answers, of all questions and by kind."""
 
 import re
 from collections import Counter
@@ -14,17 +14,19 @@ from regard.outputs.baselines import ROWS
 from regard.outputs.result import Scores, Tally
 from regard.outputs.span.reading import Found
 
-WORD, AROUND = re.compile(r"\w+"), 5  # words on each side that a simple baseline looks at
+WORD, AROUND = re.compile(r"\w+"), 5  # words on each side for a simple baseline
 WORDS = ("what", "who", "whose", "when", "where", "which", "why", "how")
 
 
 def answer_scores(said: Sequence[str], examples: Sequence[Example], no_answer: bool) -> AnswerScore:
-    """The mean, in per cent."""
+    """Return the mean score, in percent."""
     return mean_score(_each(said, examples, no_answer))
 
 
 def scores_of(said: Sequence[str], found: Sequence[Found], examples: Sequence[Example], no_answer: bool) -> Scores:
-    """With `no_answer`, also of questions with and without an answer apart, and by the threshold that would be best."""
+    """Return the scores. With `no_answer`, also those of questions with and without an answer, and by the best
+    threshold.
+    """
     scores = _each(said, examples, no_answer)
     whole = mean_score(scores)
     values = {"exact_match": whole.exact, "f1": whole.f1, "questions": float(len(examples))}
@@ -53,7 +55,7 @@ def f1_tally(said: Sequence[str], examples: Sequence[Example], no_answer: bool) 
 
 
 def simple_answers(train: Examples, examples: Sequence[Example], no_answer: bool) -> dict[str, list[str]]:
-    """Words of the document that stand near words of the question; no answer at all, where that may be right."""
+    """Return baselines: words of the document near words of the question; no answer, if that is allowed."""
     lengths = [len(one.texts[0].split()) for one in train.sample(ROWS) if one.texts[0]]
     size = int(np.median(lengths)) if lengths else 1
     found = {"words near those of the question": [nearby_words(one.input, size) for one in examples]}
@@ -61,8 +63,9 @@ def simple_answers(train: Examples, examples: Sequence[Example], no_answer: bool
 
 
 def nearby_words(asked: Asked, size: int) -> str:
-    """The `size` words with the most words of the question beside them, and none among them: a simple baseline, after
-    the sliding window of Richardson et al. 2013 (MCTest). A word counts less if the document has it often."""
+    """Return the `size` words with the most words of the question beside them and none among them: a simple baseline
+    after the sliding window of Richardson et al. 2013 (MCTest). A word counts less if it is frequent in the document.
+    """
     places = list(WORD.finditer(asked.document))
     words = [place[0].lower() for place in places]
     sought, counts = {word.lower() for word in WORD.findall(asked.question)}, Counter(words)
@@ -82,7 +85,7 @@ def nearby_words(asked: Asked, size: int) -> str:
 
 
 def _by_word(examples: Sequence[Example], scores: Sequence[AnswerScore]) -> list[dict[str, str | int | float]]:
-    """What, who, when: the word that says what is asked for."""
+    """Return scores by question word: what, who, when."""
     groups: dict[str, list[AnswerScore]] = {}
     for example, one in zip(examples, scores, strict=True):
         words = [word.strip("?,.").lower() for word in example.input.question.split()]

@@ -1,4 +1,4 @@
-"""The recipe of extractive question answering: a question and a document give a span of the document."""
+"""The recipe of extractive question answering: a question and a document in, a span of the document out."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -21,13 +21,15 @@ class RecurrentReaderSettings(Settings):
     embedding: int = Field(128, ge=1, description="width of the word vectors")
     layers: int = Field(1, ge=1, description="depth below attention")
     reading_layers: int = Field(2, ge=1, description="depth above attention")
-    score: ScoreName = Field("trilinear", description="how a word of the document is held against one of the question")
+    score: ScoreName = Field(
+        "trilinear", description="how a word of the document is scored against one of the question"
+    )
     to_document: Literal["most", "each"] = Field(
         "most",
         description="most: one look, at document words most alike to any question word (BiDAF); "
         "each: every question word looks at the document (DCN)",
     )
-    match: bool = Field(True, description="tell each word whether the other text has it, too (DrQA)")
+    match: bool = Field(True, description="add to each word whether the other text has it, too (DrQA)")
     dropout: float = Field(0.2, ge=0, lt=1, description="share of activations dropped in training")
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -38,22 +40,22 @@ class RecurrentReaderSettings(Settings):
 class TransformerReaderSettings(EncoderSettings):
     """A Transformer encoder, from scratch, that reads `<s>` question `</s>` document `</s>`."""
 
-    token_types: int = Field(2, ge=0, le=2, description="2: a vector says which tokens are the document's; 0: none")
+    token_types: int = Field(2, ge=0, le=2, description="2: a segment vector marks the document's tokens; 0: none")
 
 
 class PretrainedReaderSettings(PretrainedSettings):
     """The encoder of another run, such as one that `regard import` made, fine-tuned under two pointers."""
 
     frozen: int = Field(
-        0, ge=0, description="so many layers, from the first, and the word vectors stay as they are; 0: all learn"
+        0, ge=0, description="freeze this many layers, from the first, and the word vectors; 0 trains all"
     )
 
 
 class AnswerDecodingSettings(Settings):
     """How answers are chosen."""
 
-    n_best: int = Field(1, ge=1, le=1000, description="answers given back for each question, best first")
-    max_length: int = Field(30, ge=1, description="most tokens of an answer")
+    n_best: int = Field(1, ge=1, le=1000, description="answers returned for each question, best first")
+    max_length: int = Field(30, ge=1, description="maximum tokens of an answer")
     threshold: float = Field(
         0.0, description="log-odds by which 'no answer' must beat the best span; only with data.no_answer"
     )
@@ -61,7 +63,7 @@ class AnswerDecodingSettings(Settings):
 
 
 class AnswerRecipe(Recipe):
-    """Question answering: a question and a document give a span of the document."""
+    """Question answering: a question and a document in, a span of the document out."""
 
     job: Literal["answer"] = Field("answer", description="the job: question answering")  # pyright: ignore[reportIncompatibleVariableOverride]
     data: QuestionDataSettings = Field(description="the user's files and how they are read")

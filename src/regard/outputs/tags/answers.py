@@ -1,4 +1,4 @@
-"""From the log-probabilities of tags to what a tagger answers. Nothing of a model, and no torch."""
+"""Predictions of a tagger from the log-probabilities of tags. Needs no model and no torch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from regard.outputs.result import Candidate, Prediction
 
 @dataclass(frozen=True, kw_only=True)
 class Tagged(Prediction):
-    """The words of a text, and the tag of each; `text` has them as word/TAG. With spans, what the tags mark."""
+    """The words of a text and their tags; `text` has them as word/TAG. With spans, also the tagged spans."""
 
     words: list[str]
     tags: list[str]
@@ -30,7 +30,7 @@ Table = Float[np.ndarray, "W N"]
 
 
 class Chosen(NamedTuple):
-    """The class of each word, and the log-probability of all of them."""
+    """The class of each word, and the log-probabilities of all of them."""
 
     classes: list[int]
     total: float
@@ -39,14 +39,16 @@ class Chosen(NamedTuple):
 def in_windows(
     input: WordsReader, items: Sequence[WordsItem], ask: Callable[[list[WordsItem]], Sequence[Table]]
 ) -> list[Table]:
-    """A row of each word of texts of any length: `ask` is given windows of them, and has a table of each."""
+    """Return a table with a row for each word of texts of any length. `ask` takes windows and returns a table for
+    each.
+    """
     windows = [input.words_windows(item) for item in items]
     found = iter(ask([one.item for some in windows for one in some]))
     return [np.concatenate([next(found)[one.first : one.end] for one in some]) for some in windows]
 
 
 def tagged(name: str, words: Sequence[str], table: Float[np.ndarray, "W N"], names: Sequence[str]) -> Tagged:
-    """The most probable tag of each word."""
+    """Return the most probable tag of each word."""
     tags = [names[int(number)] for number in table.argmax(1)]
     total = float(table.max(1).sum()) if len(table) else 0.0
     said = Candidate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)), total)
@@ -56,7 +58,7 @@ def tagged(name: str, words: Sequence[str], table: Float[np.ndarray, "W N"], nam
 
 
 def chosen_tags(words: Sequence[str], table: Float[np.ndarray, "W N"], labels: Labels, given: str | None) -> Chosen:
-    """The given tags, separated by spaces, or the most probable ones."""
+    """Return the given tags, separated by spaces, or the most probable ones."""
     names = None if given is None else given.split()
     if names is not None and len(names) != len(words):
         raise CallError(f"{len(names)} tags do not fit the {len(words)} words {' '.join(words)[:60]!r}")
@@ -69,7 +71,7 @@ def tags_axis(names: Sequence[str]) -> Axis:
 
 
 def marked(words: Sequence[str], tags: Sequence[str], names: Sequence[str]) -> Said:
-    """Spans, where `names` (of all tags) begin and go on with them; else every word with its tag."""
+    """Return spans if `names` (all tags) mark them with B- and I-; else every word with its tag."""
     found = [(one.start, one.end, one.label) for one in spans(tags)] if marks_spans(names) else [
         (place, place + 1, tag) for place, tag in enumerate(tags)
     ]  # fmt: skip

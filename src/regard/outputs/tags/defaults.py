@@ -1,4 +1,4 @@
-"""What is decided for a tagger, where nobody else has."""
+"""Automatic settings of a tagger."""
 
 from typing import Any
 
@@ -10,9 +10,7 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     cut = texts.tokenizer(sample.inputs, sample.count)
     lengths = texts.token_lengths(sample.inputs, cut)
     spans = any(tag.startswith("B-") for tags in sample.targets for tag in tags.split())
-    metric, why = (
-        ("f1", "tags B- and I- mark spans: whole spans have to be right") if spans else ("accuracy", "of tags")
-    )
+    metric, why = ("f1", "tags B- and I- mark spans: whole spans must be correct") if spans else ("accuracy", "of tags")
     decisions = [
         *cut, texts.longest(lengths), texts.held_out(sample.count, "sentences"),
         watch(metric, why),

@@ -1,4 +1,4 @@
-"""A tag comes out for each word: parts of speech, or the words that a name begins and goes on with.
+"""Tag output: a tag for each word, such as parts of speech or the first and other words of a name.
 
 p(tags | x) = Π_t softmax(W h_t + b)        h_t: the vector of the first piece of word t
 """
@@ -51,7 +51,7 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return Writing(" ")
 
     def collate(self, targets: Sequence[NDArray[Any]]) -> Tensor:
-        """A tag a word; −1 where there is no word, or none that training knows."""
+        """Return a tag for each word; −1 where there is no word or an unknown tag."""
         if not targets:
             return torch.full((1, 1), UNKNOWN)
         return padded([np.array(self.labels.decode(target), np.int64) for target in targets], pad=UNKNOWN)
@@ -95,13 +95,13 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return [tagged(*one, self.labels.names) for one in zip(names, (i.words for i in items), tables, strict=True)]
 
     def given_candidates(self, model: Tagger, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
-        """log p(tags | words) of given tags, separated by spaces."""
+        """Return log p(tags | words) of given tags, separated by spaces."""
         items = [self.input.whole(one) for one in inputs]
         found = zip(items, self._log_probabilities(model, items), outputs, strict=True)
         return [Candidate(tags, chosen_tags(item.words, table, self.labels, tags).total) for item, table, tags in found]
 
     def _told(self, model: Tagger, one: Any, given: str | None) -> Told:
-        """The given tags, or the model's own, with their log-probability."""
+        """Return the given tags, or the predicted ones, with their log-probability."""
         item = self.input.read(one)
         (table,) = self._log_probabilities(model, [item])
         chosen = chosen_tags(item.words, table, self.labels, given)
@@ -113,7 +113,9 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return [[self.labels.names[number] for number in table.argmax(1)] for table in tables]
 
     def _log_probabilities(self, model: Tagger, items: Sequence[WordsItem]) -> list[Float[np.ndarray, "W N"]]:
-        """Of each word; texts that are longer than the model reads at once go through it in windows."""
+        """Return the log-probabilities of tags for each word; texts longer than the model's limit are read in
+        windows.
+        """
 
         def ask(windows: list[WordsItem]) -> list[Float[np.ndarray, "W N"]]:
             tables = rows_of(self.input, model, windows, model.logits, self.recipe.decoding.batch_tokens)
@@ -127,7 +129,9 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return [self._told(model, one, options.output)]
 
     def case(self, model: Tagger, one: Any, told: Told) -> Case:
-        """Rows are tags, each with what the vector of its own word saw; columns are words, or their pieces."""
+        """Return the case: rows are tags, each with what the vector of its word attended to; columns are words or
+        their pieces.
+        """
         item = self.item_of(one)
         places, wanted = self.input.row_of_words(item), torch.tensor(told.target, device=device_of(model))
         names = [self.labels.names[number] for number in told.target]
@@ -142,14 +146,14 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def measure(self) -> Measure:
-        """F1 of spans, where tags mark them; else the accuracy of words."""
+        """Return F1 of spans if tags mark them; else the accuracy of words."""
         return Measure("f1" if marks_spans(self.labels.names) else "accuracy")
 
     def answers(self, model: Tagger, examples: Sequence[Example]) -> list[list[str]]:
         return self._tags(model, [example.input for example in examples])
 
     def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[list[str]]]:
-        """The tag that each word has most often in training; of a word that is not there, the most frequent one."""
+        """Return the most frequent training tag of each word; for unknown words, the most frequent tag."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for one in train.sample(ROWS):
             for word, tag in zip(self.input.whole(one.input).words, one.texts[0].split(), strict=False):
@@ -169,7 +173,7 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         return Tally.of_shares([(2 * len(one & other), len(one) + len(other)) for one, other in both], percent=True)
 
     def test_scores(self, model: Tagger, examples: Sequence[Example], alignments: bool) -> Scores:
-        """Accuracy of words and of whole sentences; precision, recall and F1 of spans, where tags mark them."""
+        """Return accuracy of words and of whole sentences; precision, recall and F1 of spans, if tags mark them."""
         right = [example.texts[0].split() for example in examples]
         said = self._tags(model, [example.input for example in examples])
         names = self.labels.names
@@ -182,26 +186,30 @@ class TagsOutput(ClassOutput[TagRecipe, WordsInput, Tagger]):
         whole = 100 * float(np.mean([one == other for one, other in zip(right, said, strict=True)]))
         values = {**self._values(right, said), "macro_f1": macro_f1(by_tag), "sentences": float(len(right))}
         unknown = int((gold == UNKNOWN).sum())
-        notes = {"unknown tags": f"{unknown} words have a tag that training did not: all wrong"} if unknown else {}
-        drawn = confusion_picture(matrix, names, "Test data. Rows: the right tag")
+        notes = (
+            {"unknown tags": f"{unknown} words have a tag that is not in the training data; they count as wrong"}
+            if unknown
+            else {}
+        )
+        drawn = confusion_picture(matrix, names, "Test data. Rows: the correct tag")
         return Scores(values | {"exact_match": whole}, notes, rows, drawn, percent=PERCENT)
 
     def _values(self, right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> dict[str, float]:
         hits = [a == b for one, other in zip(right, said, strict=True) for a, b in zip(one, other, strict=True)]
         found = {"accuracy": 100 * float(np.mean(hits)) if hits else 0.0}
-        if not self.marks_spans:  # the F1 of all words together, each a span of its own, is the accuracy
+        if not self.marks_spans:  # F1 over all words, each as one span, is the accuracy
             return found | {"f1": found["accuracy"]}
         total = span_scores(right, said)[0]
         return found | {name: total[name] for name in ("precision", "recall", "f1")}
 
     @property
     def marks_spans(self) -> bool:
-        """Whether the tags of training mark spans."""
+        """Whether the training tags mark spans."""
         return marks_spans(self.labels.names)
 
 
 def _wrong_beginnings(role: Role, examples: Examples) -> Iterator[Finding]:
-    """Tags that go on with a span that was not begun."""
+    """Report tags that continue a span that was not begun."""
     lines, count, first = [], 0, ""
     for text, line in examples.targets_read():
         tags = text.split()
@@ -211,6 +219,6 @@ def _wrong_beginnings(role: Role, examples: Examples) -> Iterator[Finding]:
             if line not in lines and len(lines) < SHOWN:
                 lines.append(line)
     if count:
-        what = f"{count:,} tag{'s' if count != 1 else ''} go on with what was not begun (the first: {first})"
-        advice = "write B- (or S-) where a span begins; they are scored as if they began one"
+        what = f"{count:,} tag{'s' if count != 1 else ''} continue a span that was not begun (the first: {first})"
+        advice = "write B- (or S-) where a span begins; they are scored as the beginning of one"
         yield Finding("warning", role, what, count, examples.name, lines, advice)

@@ -1,4 +1,4 @@
-"""The recipe of tagging: words in, a tag for each of them out."""
+"""The recipe of tagging: words in, a tag for each word out."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -38,7 +38,7 @@ class TagDataSettings(FilesSettings):
     tokenizer: OneTextTokenizer = Field(
         WORDS, description="how words are cut into tokens; a pretrained encoder brings its own"
     )
-    max_length: int = Field(256, ge=2, description="most tokens of a sentence, the end token included")
+    max_length: int = Field(256, ge=2, description="maximum tokens of a sentence, including the end token")
     overlong: Literal["skip", "cut"] = Field("skip", description="what happens to longer sentences in training")
 
     @property
@@ -54,7 +54,7 @@ class TagDataSettings(FilesSettings):
 
 
 class RecurrentTaggerSettings(RecurrentReaderSettings, HeadSettings):
-    """Embedding, LSTM or GRU, attention over its states if that is asked for, softmax."""
+    """Embedding, LSTM or GRU, optional attention over its states, softmax."""
 
 
 class TransformerTaggerSettings(TransformerReaderSettings, HeadSettings):
@@ -66,7 +66,7 @@ class PretrainedTaggerSettings(PretrainedReaderSettings, HeadSettings):
 
 
 class TaggingSettings(Settings):
-    """How a trained tagger is asked."""
+    """How a trained tagger predicts."""
 
     cut: Literal["words", "spaces"] = Field(
         "words",
