@@ -204,8 +204,8 @@ def test_vectors_are_told_by_their_kind_and_must_have_one_width():
     [
         ({"model.tied": "all"}, "one vocabulary of both texts"),
         ({"model.positions": "rotary"}, "words and regions have none"),
-        ({"data.tokenizer": {"joint": True}}, "have a vocabulary each"),
-        ({"data.augment": {"flip": True}}, "what is left would be right"),
+        ({"data.tokenizer": {"joint": True}}, "have separate vocabularies"),
+        ({"data.augment": {"flip": True}}, "left and right would be swapped"),
         ({"data.question": 0, "data.answer": 0}, "the same column as question"),
         ({"data.train": "corpus:shapes-question"}, "did you mean 'shapes-questions'"),
         ({"data.train": "corpus:shapes-answers"}, "'shapes-answers'; choose from shapes-questions"),

@@ -183,7 +183,7 @@ def test_bad_lines_and_pictures_are_named_and_refused(listed, tmp_path):
     [
         ({"model.tied": "all"}, "word vectors of what is read"),
         ({"model.gate": True, "model.context": "initial"}, "needs context=attention"),
-        ({"data.augment": {"mixup": 0.2}}, "of two captions there is no mean"),
+        ({"data.augment": {"mixup": 0.2}}, "two captions have no mean"),
         ({"model.encoder": {"kind": "vit", "patch": 7}}, r"model\.encoder\.patch=7 must divide data\.height=12"),
         ({"model.encoder": {"kind": "efficientnet"}, "data.augment": {"flip": True}}, "views=1 must be 2 or more"),
         ({"model.encoder": {"kind": "efficientnet", "views": 2}}, "for frozen features of pictures that data.augment"),

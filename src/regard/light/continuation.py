@@ -89,10 +89,12 @@ class LightContinuation(LightOutput):
     def _record(self, tokens: list[int], text: str, score: float | None) -> AttentionRecord:
         read, told = tokens[:-1], tokens[1:]
         if len(read) > self.context:
-            raise CallError(f"the text has {len(read)} tokens, but this model looks back at {self.context}: give less")
+            raise CallError(f"the text has {len(read)} tokens; this model reads at most {self.context}: shorten it")
         if not told:
             said = self.tokenizer.decode(tokens)
-            raise CallError(f"of {said!r}, nothing is told: a model tells each token but the first")
+            raise CallError(
+                f"{said!r} has no predicted token; a language model predicts every token but the first: give more text"
+            )
         logits, seen = self.reader.look(read)
         known = logits - normalizer(logits)[:, None]
         best = np.argsort(-known, axis=1, kind="stable")[:, :MOST]

@@ -1,6 +1,6 @@
 """What a program without torch has to know of a run beside its graphs: `regard.light` reads it.
 
-config.yaml   the recipe: how inputs are read, and how outputs are searched for
+config.yaml   the recipe: how inputs are read, and how outputs are decoded
 run.json      what the model itself decides: tokens around a text, regions of a picture, who attends to what
 """
 

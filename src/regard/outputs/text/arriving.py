@@ -1,4 +1,4 @@
-"""Texts for inputs that come while others are written: the items of an input join the batch that is under way."""
+"""Decoding of inputs that arrive while others are decoded: their items join the current batch."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,7 +14,7 @@ from regard.work import before_step
 
 @dataclass(eq=False)
 class Begun:
-    """An input that was taken, the items that it is read in, and what was found for those that are done."""
+    """An input that was taken, its items, and the hypotheses of the finished items."""
 
     arrived: Arrived
     items: Sequence[Any]
@@ -26,7 +26,7 @@ class Begun:
 
 
 class Place(NamedTuple):
-    """Of an item in its input."""
+    """The position of an item in its input."""
 
     begun: Begun
     number: int
@@ -34,9 +34,9 @@ class Place(NamedTuple):
 
 
 class ArrivingItems:
-    """A `Source` for `searched`, of about so many source tokens at a time.
+    """A `Source` for `searched`, limited to about `tokens` source tokens at a time.
 
-    What is wrong with one input is its own answer, and nobody else's.
+    An error in one input becomes the answer for that input only.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ArrivingItems:
         prefix: Ids,
         tokens: int,
     ) -> None:
-        """`read`: the items of an input."""
+        """Create the source. `read` returns the items of an input."""
         self._take, self._read, self._length, self._prefix, self._tokens = take, read, length, prefix, tokens
         self._waiting: deque[Waiting] = deque()
         self._ready: list[tuple[Arrived, Begun | Exception]] = []
@@ -75,7 +75,7 @@ class ArrivingItems:
             self._ready.append((arrived, error))
             return
         for number, (item, length) in enumerate(zip(begun.items, lengths, strict=True)):
-            if length:  # only the first window of a recording begins with the prefix
+            if length:  # the prefix applies to the first window of a recording only
                 prefix = self._prefix if number == 0 else ()
                 yield Waiting(Place(begun, number, length), item, arrived.number, prefix)
             else:
@@ -87,7 +87,7 @@ class ArrivingItems:
             self._ready.append((place.begun.arrived, place.begun))
 
     def ready(self) -> Iterator[tuple[Arrived, Begun | Exception]]:
-        """Inputs whose items are all done since the last time, and those that could not be read."""
+        """Yield inputs whose items have all finished since the last call, and inputs that could not be read."""
         while self._ready:
             yield self._ready.pop(0)
 

@@ -1,4 +1,4 @@
-"""The models of recipes that write text, by their settings."""
+"""Build the models of recipes that generate text, from their settings."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from regard.settings.model import RecurrentSettings, TransformerSettings
 
 
 def build_writer(s: RecurrentSettings | TransformerSettings, tokens: int, encoder: nn.Module) -> Seq2Seq:
-    """A decoder over the memory of this encoder, for a vocabulary of so many tokens."""
+    """Build a decoder over the memory of this encoder, for a vocabulary of `tokens` tokens."""
     decoder = text_decoder(s, tokens, encoder)
     how: dict[str, Any] = {"tie": s.tied, "bias": s.output_bias, "label_smoothing": s.label_smoothing}
     if isinstance(s, CtcSettings):
@@ -27,7 +27,7 @@ def build_writer(s: RecurrentSettings | TransformerSettings, tokens: int, encode
 
 
 def build_language_model(s: LanguageModelSettings, tokens: int, pad: int | None = 0) -> LanguageModel:
-    """A decoder alone, for a vocabulary of so many tokens. `pad`: the id of padding, if it has one."""
+    """Build a language model for a vocabulary of `tokens` tokens. `pad`: the id of padding, if there is one."""
     if s.vocabulary is not None and s.vocabulary < tokens:
         raise CallError(f"model.vocabulary={s.vocabulary} is less than the {tokens} tokens of the vocabulary")
     return LanguageModel(

@@ -1,4 +1,4 @@
-"""What a caption has beside other texts: several references, and nouns whose boxes may be known."""
+"""Scores of captions: several references, and the pointing game for nouns with known boxes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         return {"bleu4": caption_bleu(said, references)["bleu4"], "exact_match": _exact(said, references)}
 
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
-        """BLEU-1 to 4, CIDEr-D and exact match against all references; the pointing game, where boxes are known."""
+        """Return BLEU-1 to 4, CIDEr-D and exact match against all references; the pointing game, if boxes are known."""
         references = [example.texts for example in examples]
         values = {**caption_bleu(said, references), "cider": cider(said, references)}
         values |= {"exact_match": _exact(said, references), "pictures": float(len(examples))}
@@ -33,7 +33,9 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         return Measure("bleu4", percent=False)
 
     def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[str]]:
-        """The same caption for every picture: the most frequent one, of equals the one with the most usual words."""
+        """Return one caption for every picture: the most frequent one; of equally frequent ones, the one with the
+        most frequent words.
+        """
         captions = [text for text, _ in islice(train.targets_read(), ROWS)]
         words = Counter(word for text in captions for word in plain_words(text))
         counts = Counter(captions)
@@ -51,10 +53,10 @@ class Captions(TextOutput[CaptionRecipe, Any]):
         return Tally(counts, lambda table: bleu_of(table.sum(0), smoothing="none"))
 
     def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
-        """How often the most attended region lies in the box of what the noun names, in percent.
+        """Return how often the most attended region is in the box of the named object, in percent.
 
-        A reference caption is forced through the model; of each noun the middle of the region with the largest weight
-        (the mean over heads and layers) has to lie in its box. `pointing_uniform` is the chance of a blind pick.
+        A reference caption is forced through the model. For each noun, the center of the region with the largest weight
+        (the mean over heads and layers) must be in its box. `pointing_uniform` is the chance of a random pick.
         """
         found = []
         for example, item, _, seen in self.forced(model, [example for example in examples if example.gold]):
@@ -66,6 +68,6 @@ class Captions(TextOutput[CaptionRecipe, Any]):
 
 
 def _exact(said: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """In percent; case and punctuation do not count, as for BLEU."""
+    """Return exact match in percent, without case and punctuation, as for BLEU."""
     plain = [[" ".join(plain_words(text)) for text in given] for given in references]
     return exact_match([" ".join(plain_words(text)) for text in said], plain)

@@ -1,9 +1,9 @@
-"""Text goes on: a decoder alone, which reads the prompt and what it has written since.
+"""Text continuation: a decoder-only model reads the prompt and the tokens generated so far.
 
     p(y | x) = Π_t p(y_t | x, y_<t)
 
 files  → token ids → windows → decoder → loss                    (training)
-prompt → token ids → decoder → draw → token ids → text           (prediction)
+prompt → token ids → decoder → sample → token ids → text         (prediction)
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ from regard.outputs.text.next_tokens import most_probable
 from regard.outputs.text.writing import Writer
 from regard.work import before_step
 
-SAMPLE = 160  # tokens of the sample while training
-LOOKED_AT = 20  # most tokens that a look lets the model go on with
+SAMPLE = 160  # tokens of the sample during training
+LOOKED_AT = 20  # maximum tokens that `look` generates
 GREEDY = Sampling(temperature=0.0)
 
 
@@ -37,13 +37,13 @@ class Continuation(ContinuationTraining):
     takes_instead: ClassVar[bool] = True
 
     def sample(self, model: LanguageModel, example: Example) -> str:
-        """How the model goes on from a piece of the validation text, line by line."""
+        """Return the continuation of a piece of the validation text, line by line."""
         (text,) = self._writer(model).written([example.input], self._sampling, SAMPLE)
         return example.input + text.text
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: LanguageModel, inputs: Sequence[str], *, prefix: str = "") -> list[Prediction]:
-        """Continuations, best first; their texts do not repeat the prompt. `prefix` is what they begin with."""
+        """Return continuations, best first, without the prompt. `prefix` is a forced prefix of each."""
         each, longest = self.recipe.decoding.n_best, self.recipe.decoding.max_length
         prompts = [text for text in inputs for _ in range(each)]
         texts = self._writer(model).written(prompts, self._sampling, longest, prefix)
@@ -55,7 +55,7 @@ class Continuation(ContinuationTraining):
     def stream(
         self, model: LanguageModel, one: str, tell: Callable[[str, str], None], *, prefix: str = ""
     ) -> Prediction:
-        """One continuation in pieces, as soon as they are certain: whole characters, and no part of a stop text."""
+        """Stream one continuation in pieces that are final: whole characters, and no part of a stop text."""
         writer, said = self._writer(model), ""
         text = writer.begun(one, prefix)
 
@@ -73,7 +73,7 @@ class Continuation(ContinuationTraining):
 
     @torch.inference_mode()
     def given_candidates(self, model: LanguageModel, inputs: Sequence[str], outputs: Sequence[str]) -> list[Candidate]:
-        """log p(output | input), without an end token: the output may go on."""
+        """Return log p(output | input), without an end token: the output may continue."""
         found = []
         for text, said in zip(inputs, outputs, strict=True):
             new = self._after(text, said)
@@ -91,14 +91,14 @@ class Continuation(ContinuationTraining):
         return Writer(model, self.input, self.context, self.recipe.decoding.stop)
 
     def _after(self, text: str, said: str) -> list[int]:
-        """The tokens of what follows a text: some are others than alone."""
+        """Return the tokens of a continuation; some differ from the tokens of the same text alone."""
         return self.tokenizer.encode(text + said)[len(self.tokenizer.encode(text)) :]
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: LanguageModel, one: str, options: LookOptions) -> list[Told]:
-        """The prompt with what follows it: what is given, or what the model goes on with for a few tokens, greedily.
+        """Return the prompt with its continuation: the given one, or a few tokens that the model generates greedily.
 
-        With `options.sample`, and with decoding.n_best, it is drawn as `predict` draws it.
+        With `options.sample` or decoding.n_best, the continuation is sampled as in `predict`.
         """
         if options.output is not None:
             return [Told([*self.input.read(one).ids, *self._after(one, options.output)], options.output)]

@@ -1,4 +1,4 @@
-"""Where a language model looked: rows are the tokens that were told, columns those that were read before them."""
+"""Attention of a language model: rows are the predicted tokens, columns the tokens read before them."""
 
 import math
 from collections.abc import Sequence
@@ -19,14 +19,16 @@ from regard.outputs.text.stream import stream_of
 def continuation_case(
     model: LanguageModel, input: PromptInput, one: str, tokens: Sequence[int], context: int, instead: int | None
 ) -> Case:
-    """`tokens`: all of them, the prompt's and what follows it. Row t was told after columns 0 … t. `instead`: a token
-    of which the lead is asked for."""
+    """Return the case. `tokens`: all tokens of the prompt and its continuation. Row t was predicted after columns 0 …
+    t. `instead`: the contrast token, whose lead is scored.
+    """
     read, told = Prompt(one, list(tokens[:-1])), tokens[1:]
     if len(read.ids) > context:
-        raise CallError(f"the text has {len(read.ids)} tokens, but this model looks back at {context}: give less of it")
+        raise CallError(f"the text has {len(read.ids)} tokens; this model reads at most {context}: shorten it")
     if not told:
         raise CallError(
-            f"of {input.tokenizer.decode(tokens)!r}, nothing is told: a model tells each token but the first"
+            f"{input.tokenizer.decode(tokens)!r} has no predicted token; "
+            "a language model predicts every token but the first: give more text"
         )
 
     def ask(without: Sequence[Parts]) -> Tensor:
@@ -48,15 +50,15 @@ def _told_without(
     without: Sequence[Parts],
     instead: int | None,
 ) -> Float[Tensor, "N T"]:
-    """log p of each token that was told, by what was read before it and not left out.
+    """Return log p of each predicted token, given the tokens before it that are not occluded.
 
-    A token that is left out changes nothing before it. With nothing to read, all tokens are equally probable.
+    Occluding a token does not change earlier predictions. Without any token to read, all tokens are equally probable.
     """
     device, places = device_of(model), input.parts(read)
     kept = torch.ones(len(without), len(read.ids), dtype=torch.long, device=device)
     for row, parts in zip(kept, without, strict=True):
         row[[places[part] for part in parts]] = 0
-    last = kept.cumsum(1) - 1  # the place of the last token that is read before each step
+    last = kept.cumsum(1) - 1  # the position of the last token read before each step
     shortened = [input.without(read, parts) for parts in without]
     features = model.features(input.collate(shortened).to(device))
     features = features.take_along_dim(last.clamp(min=0).unsqueeze(2), dim=1)

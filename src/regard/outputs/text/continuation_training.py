@@ -1,4 +1,4 @@
-"""A decoder alone learns to go on: every token of plain text is the target of those before it, in windows."""
+"""Training of a language model: every token of plain text is the target of those before it, in windows."""
 
 import numpy as np
 import torch
@@ -18,8 +18,8 @@ from regard.outputs.text.generate_settings import GenerateRecipe
 from regard.outputs.text.perplexity import TextLoss, text_loss, token_bits
 from regard.outputs.text.stream import token_of
 
-SHOWN = 40  # tokens of a piece of validation text that is shown
-BLOCK = 200  # tokens of test text that are drawn together, for an interval
+SHOWN = 40  # tokens of a shown piece of validation text
+BLOCK = 200  # tokens of test text that are resampled together, for an interval
 BYTES = 260  # tokens of a vocabulary of bytes, the special ones included
 
 
@@ -42,11 +42,11 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return Planned(model, self.recipe.model.context, 1, note)
 
     def validate(self, model: LanguageModel, valid: TextStore) -> dict[str, float]:
-        """Loss, perplexity and bits per byte of all validation text, in windows side by side."""
+        """Return loss, perplexity and bits per byte of all validation text, in adjacent windows."""
         return self._loss(model, valid, self.context).values()
 
     def some(self, valid: TextStore, most: int) -> list[Example]:
-        """Pieces of the validation text: the first half of each is the prompt, and the rest would be right."""
+        """Return pieces of the validation text: the first half of each is the prompt, the rest is the reference."""
         length = min(SHOWN, self.context, len(valid))
         starts = range(0, len(valid) - length + 1, max(length, len(valid) // most))[:most]
         pieces = [valid.ids[start : start + length].tolist() for start in starts]
@@ -54,7 +54,7 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return [Example(decode(piece[:half]), (decode(piece[half:]),)) for piece in pieces]
 
     def test_scores(self, model: LanguageModel, examples: TextStore, alignments: bool) -> Scores:
-        """Loss, perplexity and bits per byte of the test text, or of the validation text if there is none."""
+        """Return loss, perplexity and bits per byte of the test text, or of the validation text if there is none."""
         stride = self._stride
         found = self._loss(model, examples, stride)
         values = {**found.values(), "tokens": float(found.tokens), "bytes": float(found.bytes)}
@@ -67,7 +67,7 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return Measure("bits_per_byte", higher_is_better=False, percent=False)
 
     def spread(self, examples: TextStore, most: int) -> TextStore:
-        """All of it: a part of a text is no sample of texts."""
+        """Return the whole text: a part of a text is not a sample of texts."""
         return examples
 
     def answers(self, model: LanguageModel, examples: TextStore) -> Float[np.ndarray, " T"]:
@@ -77,7 +77,9 @@ class ContinuationTraining(Output[GenerateRecipe, PromptInput, LanguageModel]):
         return {"n-gram model": ngram_bits(train.ids, examples.ids, self.tokenizer.size)}
 
     def tally(self, answers: Float[np.ndarray, " T"], examples: TextStore) -> Tally:
-        """Tokens depend on their neighbors: so many are drawn together."""
+        """Return the tally over blocks of tokens, which are resampled together because neighboring tokens depend on
+        each other.
+        """
         blocks = np.arange(len(answers)) // BLOCK
         size = examples.bytes / max(1, len(answers))
         return Tally.of_shares(np.stack([np.bincount(blocks, answers), np.bincount(blocks) * size], 1))

@@ -1,7 +1,7 @@
-"""Given texts forced through a decoder, for many inputs at once: how probable they are, and where it looked.
+"""Teacher forcing of given texts for many inputs at once: their probability and attention.
 
-Decoding is never traced. The output (or a reference) is forced through the model once more under a trace, which gives
-the weights that decoding had, for the winner of a beam search as well.
+Decoding is never traced. The output (or a reference) is forced through the model under a trace, which gives
+the weights of decoding, also for the best hypothesis of a beam search.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def log_probabilities(model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids]) -> list[float]:
-    """log p(target | item) of each pair, the end included."""
+    """Return log p(target | item) of each pair, including the end token."""
     return forced(
         model, input, items, targets, lambda some, source, target: model.score(source, target).sum(1).tolist()
     )
@@ -37,7 +37,7 @@ def log_probabilities(model: Seq2Seq, input: Input, items: Sequence[Any], target
 def cross_attention(
     model: Seq2Seq, input: Input, items: Sequence[Any], targets: Sequence[Ids], tokens: int = AT_ONCE
 ) -> list[CrossAttention]:
-    """Where the model looks when it writes each target; so many `tokens` go through it together."""
+    """Return the attention over the input when the model generates each target; about `tokens` tokens per batch."""
 
     def look(some: list[Ids], source: Any, target: Int[Tensor, "B T"]) -> list[CrossAttention]:
         with Trace(model) as seen:
@@ -68,7 +68,7 @@ def forced(
     work: Callable[[list[Ids], Any, Tensor], list[T]],
     tokens: int = AT_ONCE,
 ) -> list[T]:
-    """`work(targets, source, target)` on groups of like length, as an encoder and a decoder read them."""
+    """Run `work(targets, source, target)` on groups of similar length, as an encoder and a decoder read them."""
     device = device_of(model)
 
     def force(numbers: list[int]) -> list[T]:
@@ -81,10 +81,10 @@ def forced(
 
 
 def _over_the_memory(seen: Trace) -> dict[str, np.ndarray]:
-    """Cross-attention, times its gate where there is one."""
+    """Return the cross-attention weights, times their gate if there is one."""
     try:
         roles = {name: seen.role(name).kind for name in seen.names}
-    except RuntimeError:  # nothing attends in this model
+    except RuntimeError:  # a model without attention
         return {}
     gate = next((seen[name] for name, kind in roles.items() if kind == "gate"), None)
     found = {name: seen[name] for name, kind in roles.items() if kind == "cross"}

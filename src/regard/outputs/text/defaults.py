@@ -1,4 +1,4 @@
-"""What is decided for a writer of text, where nobody else has: tokens, sizes, lengths, the rate and the score."""
+"""Automatic settings of text generation: tokens, sizes, lengths, the rate and the score."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from regard.inputs.sound import defaults as sounds
 from regard.inputs.text import defaults as texts
 from regard.settings.decisions import Decision, Plan, Sample, Size, percentile, watch
 
-LONG = 30.0  # seconds of a recording that training hears as a whole, at least
+LONG = 30.0  # seconds; training keeps at least all recordings up to this length
 
 
 def _writing(sample: Sample) -> tuple[list[Decision], list[int]]:
-    """How targets are cut into tokens, how long they are, and what validation counts."""
+    """Decide the tokens of targets, their maximum length, and the validation score."""
     cut = texts.tokenizer(sample.targets, sample.count)
     lengths = texts.token_lengths(sample.targets, cut)
     return [*cut, texts.longest(lengths), texts.writes_at_most(lengths)], lengths
@@ -24,7 +24,9 @@ def translate(kinds: tuple[str, str], sample: Sample) -> Plan:
     cut = texts.tokenizer(both, 2 * sample.count if joint else sample.count)
     source, target = (texts.token_lengths(side, cut) for side in (sample.inputs, sample.targets))
     shared = (
-        "both sides are of one script, so that names and numbers are the same" if joint else "two scripts share little"
+        "both sides are of one script, so that names and numbers are the same"
+        if joint
+        else "two scripts share few tokens"
     )
     decisions = [
         *cut,
@@ -62,7 +64,7 @@ def caption(kinds: tuple[str, str], sample: Sample) -> Plan:
 
 
 def ask(kinds: tuple[str, str], sample: Sample) -> Plan:
-    """The same, with a question beside each picture; `inputs` are (facts of a picture, question)."""
+    """Return the plan of `caption` with a question for each picture; `inputs` are (facts of a picture, question)."""
     facts, questions = ([one[side] for one in sample.inputs] for side in (0, 1))
     made = caption(kinds, Sample(sample.count, facts, [*sample.targets, *questions], sample.seconds))
     scored = [decision for decision in made.decisions if decision.key != "training.metric"]
@@ -75,13 +77,13 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
     one_word = percentile([len(text.split()) for text in sample.targets], 90) <= 1
     few = len({*sample.targets}) <= max(2, len(sample.targets) // 5)
     if one_word and few:
-        cut = [Decision("data.tokenizer.kind", "word", f"only {len({*sample.targets})} different words are said")]
+        cut = [Decision("data.tokenizer.kind", "word", f"only {len({*sample.targets})} different words occur")]
     else:
-        cut = [Decision("data.tokenizer.kind", "character", "letters are what is heard; no word is unknown")]
+        cut = [Decision("data.tokenizer.kind", "character", "speech is close to letters; no word is unknown")]
     lengths = texts.token_lengths(sample.targets, cut)
     hearing = sounds.hearing(sample.inputs, most=max(LONG, 1.5 * usual), done="are left out of training")
     seconds = next(decision.value for decision in hearing if decision.key == "data.max_seconds")
-    # frames of 10 ms; each halving leaves half of them, and there must be some more than letters
+    # frames of 10 ms; each layer halves them, and some more frames than letters must remain
     frames = usual * 100 / max(1, percentile(lengths, 50))
     pyramid = 3 if frames > 40 else 2 if frames > 16 else 1
     decisions = [
@@ -89,7 +91,7 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
         texts.longest(lengths), texts.writes_at_most(lengths), texts.held_out(sample.count, "recordings"),
         Decision("decoding.window", round(min(30.0, 2 * seconds), 1), "longer recordings are cut where it is quiet"),
         Decision("decoding.beam", 4, "beams beyond this rarely find better texts"),
-        watch("loss" if few else "cer", "what validation counts"),
+        watch("loss" if few else "cer", "the score of validation"),
     ]  # fmt: skip
     batch = sounds.frames(seconds) + int(max(lengths, default=0))  # one recording fits
     common: dict[str, Any] = {
@@ -104,10 +106,10 @@ def transcribe(kinds: tuple[str, str], sample: Sample) -> Plan:
 
 
 def generate(kinds: tuple[str, str], sample: Sample) -> Plan:
-    """`count` of plain text are its bytes."""
+    """Plan a language model; `count` is the number of bytes of plain text."""
     alphabet = len({letter for text in sample.inputs for letter in text})
     if sample.count < 3_000_000 and alphabet < 250:
-        why = f"{sample.count / 1e6:.2g} MB are too little to learn words from; {alphabet} different letters were seen"
+        why = f"{sample.count / 1e6:.2g} MB are too few to learn words; {alphabet} different letters were found"
         cut = [
             Decision("data.tokenizer.kind", "character", why),
             Decision("data.tokenizer.size", 1000, "more than there are"),
@@ -115,7 +117,7 @@ def generate(kinds: tuple[str, str], sample: Sample) -> Plan:
         context = 128
     else:
         size = 4000 if sample.count < 30_000_000 else 8000
-        why = f"pieces of bytes, which know every text; {sample.count / 1e6:.3g} MB"
+        why = f"pieces of bytes, which can encode every text; {sample.count / 1e6:.3g} MB"
         cut = [
             Decision("data.tokenizer.kind", "bpe", why),
             Decision("data.tokenizer.size", size, "by the size of the text"),
@@ -130,7 +132,9 @@ def generate(kinds: tuple[str, str], sample: Sample) -> Plan:
         Decision("training.learning_rate", 0.01, "usual for muon"),
     ]
     if sum(f"\n{REPLY}" in f"\n{text}" for text in sample.inputs) > len(sample.inputs) / 2:
-        decisions.append(Decision("decoding.stop", ENDS, "a chat: where the other speaks, the model's turn ends"))
+        decisions.append(
+            Decision("decoding.stop", ENDS, "a chat: the model's turn ends where the other speaker starts")
+        )
     common = {"activation": "swiglu", "norm": "rms", "positions": "rotary", "context": context}
     return Plan(decisions, [
         Size("small", {**common, "layers": 4, "width": 128, "heads": 4}, 1),

@@ -45,11 +45,11 @@ SizeName = Literal[
 
 
 class LanguageModelSettings(SizedSettings):
-    """The Transformer's decoder on its own."""
+    """A decoder-only Transformer."""
 
     sizes: ClassVar[Mapping[str, dict[str, Any]]] = SIZES
 
-    size: SizeName | None = Field(None, description="a named size; what is given beside it takes precedence")
+    size: SizeName | None = Field(None, description="a named size; other given settings take precedence")
     layers: int = Field(4, ge=1, description="depth")
     width: int = Field(256, ge=1, description="width of the vectors between layers")
     vocabulary: int | None = Field(None, ge=1, description="rows of the token table, if more than there are tokens")
@@ -58,13 +58,15 @@ class LanguageModelSettings(SizedSettings):
     feed_forward: int | None = Field(
         None, ge=1, description="width inside the feed-forward layers; null is 4 (swiglu: 8/3) times width"
     )
-    context: int = Field(256, ge=2, description="tokens that the model looks back at, itself included")
+    context: int = Field(
+        256, ge=2, description="maximum number of tokens that the model reads, including the current one"
+    )
     positions: Literal["learned", "sinusoidal", "rotary", "alibi", "none"] = Field(
-        "rotary", description="how the model knows the order of tokens"
+        "rotary", description="how the order of tokens is encoded"
     )
     rotary_base: float = Field(10000.0, gt=1, description="base of the angles of rotary positions (theta)")
     norm: Literal["layer", "rms"] = Field("rms", description="layer norm or root-mean-square norm")
-    norm_eps: float | None = Field(None, gt=0, description="what the norms add before dividing; null is the usual")
+    norm_eps: float | None = Field(None, gt=0, description="epsilon of the norms; null is the usual value")
     activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = Field(
         "gelu", description="inside the feed-forward layers; gelu_tanh is GPT-2's"
     )
@@ -78,11 +80,11 @@ class LanguageModelSettings(SizedSettings):
 
 
 class GenerationSettings(SamplingSettings):
-    """How a prompt is continued: token by token, drawn from the model's distribution."""
+    """How a prompt is continued: token by token, sampled from the model's distribution."""
 
-    temperature: Temperature = Field(0.8, ge=0, description="below 1 sharpens what is drawn from; 0 is greedy")
-    max_length: int = Field(200, ge=1, description="most tokens to write")
-    repetition_penalty: float = Field(1.0, ge=1, description="above 1 makes tokens that were there less probable")
+    temperature: Temperature = Field(0.8, ge=0, description="below 1 sharpens the distribution; 0 is greedy")
+    max_length: int = Field(200, ge=1, description="maximum tokens to generate")
+    repetition_penalty: float = Field(1.0, ge=1, description="above 1 makes repeated tokens less probable")
     stop: list[str] = Field([], description="texts that end the output; they are not part of it")
     begin: bool | None = Field(
         None, description="put the begin token before a prompt; null is: if documents are lines or paragraphs"

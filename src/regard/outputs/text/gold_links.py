@@ -1,7 +1,7 @@
-"""Where a translator looked, held against gold: which word of the source belongs to which word of the target.
+"""Comparison of a translator's attention with gold alignments of source words and target words.
 
-The *references* are forced through the model, since it is their words that gold links; weights between pieces become
-weights between words, and links are read off them in one of several ways (`READINGS`).
+The *references* are forced through the model, because gold links join their words. Weights between pieces become
+weights between words, from which links are derived in one of several ways (`READINGS`).
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ from regard.metrics.alignment_links import alignment_report, argmax_links, merge
 from regard.outputs.result import Scores
 from regard.outputs.text.output import Forced
 
-#: How links are read off weights; a decoder may look at a word's source one step late (`shifted`).
+#: How links are derived from weights; a decoder may attend to a word's source one step late (`shifted`).
 READINGS: dict[str, tuple[Any, bool]] = {
     "argmax": (argmax_links, False),
     "argmax, shifted": (argmax_links, True),
     "two-way": (two_way_links, False),
     "two-way, shifted": (two_way_links, True),
 }
-BASELINE = "baseline"  # what `alignment_report` calls the layer of what did not look
+BASELINE = "baseline"  # layer name of baselines in `alignment_report`
 FIXED = {"layer": "all", "head": "mean", "reading": "argmax"}
 
-Rows = list[dict[str, Any]]  # one for each layer, head and reading
+Rows = list[dict[str, Any]]  # one row for each layer, head and reading
 
 
 def alignment_errors(forced: Sequence[Forced], gold: Sequence[Gold], source: Tokenizer, target: Tokenizer) -> Rows:
-    """Of every layer and head and of the baselines, by every reading; nothing, if the model does not attend."""
+    """Return the errors of every layer, head and baseline, by every reading; empty if the model has no attention."""
     if not forced or not forced[0].seen.weights:
         return []
     texts = [one.example for one in forced]
@@ -52,9 +52,11 @@ def alignment_errors(forced: Sequence[Forced], gold: Sequence[Gold], source: Tok
 
 
 def add_alignment_error(scores: Scores, rows: Rows, valid: Rows, *, details: bool) -> None:
-    """The error of the layer, head and reading that are best on validation pairs: the test gold must not decide."""
+    """Add the error of the layer, head and reading that are best on validation pairs, so that test gold does not
+    decide.
+    """
     of_model = [row for row in rows if row["layer"] != BASELINE]
-    chosen, why = FIXED, "fixed, as no gold of validation pairs is known"
+    chosen, why = FIXED, "fixed, as validation pairs have no gold links"
     if valid:
         chosen = min((row for row in valid if row["layer"] != BASELINE), key=lambda row: row["aer"])
         why = "the best on validation pairs"
@@ -70,13 +72,13 @@ def add_alignment_error(scores: Scores, rows: Rows, valid: Rows, *, details: boo
 
 
 def gold_pairs(where: str, role: Role) -> list[tuple[Pair, Gold]]:
-    """The pairs of an embedded corpus that knows gold links; none of anything else."""
+    """Return the pairs of an embedded corpus with gold links; empty for other data."""
     pairs = load("pocket", role) if where == f"{PREFIX}pocket" else ()
     return [(pair, Gold(frozenset(pair.alignment), frozenset(pair.possible))) for pair in pairs]
 
 
 def gold_of_test(data: PairDataSettings, examples: Sequence[Example]) -> list[Gold]:
-    """The gold alignments of these test pairs, from data.alignments or from the corpus itself; none: nobody knows."""
+    """Return the gold alignments of these test pairs, from data.alignments or the corpus; empty if there are none."""
     if data.alignments is None:
         known = {(pair.source, pair.target): gold for pair, gold in gold_pairs(data.test or data.train, "test")}
         return [known[one.input, one.texts[0]] for one in examples] if known else []
@@ -90,14 +92,16 @@ def gold_of_test(data: PairDataSettings, examples: Sequence[Example]) -> list[Go
 
 
 def _is_naacl(file: Path) -> bool:
-    """NAACL lines begin with three numbers apart; Pharaoh lines have their numbers joined in pairs."""
+    """Whether a file has NAACL format (lines begin with three separate numbers), not Pharaoh (numbers joined in
+    pairs).
+    """
     with file.open(encoding="utf-8", errors="replace") as lines:
         first = next((line.split() for line in lines if line.strip()), [])
     return len(first) >= 3 and all(word.isdigit() for word in first[:3])
 
 
 def word_pieces(spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """The pieces (start, stop) of each word, in order."""
+    """Return the pieces (start, stop) of each word, in order."""
     places: dict[int, list[int]] = {}
     for place, span in enumerate(spans):
         places.setdefault(span.word, []).append(place)

@@ -1,6 +1,6 @@
-"""What a decoder found most probable at each step of a given output: one pass through the model for all steps.
+"""The most probable tokens at each step of a given output, in one pass through the model.
 
-p(y_t | y_<t, x) = softmax(W f_t),     the largest five of it for every t
+p(y_t | y_<t, x) = softmax(W f_t),     the five largest for every t
 """
 
 from collections.abc import Callable, Sequence
@@ -12,13 +12,13 @@ from regard.data.tokenizer import Tokenizer
 from regard.look.said import NextToken
 from regard.outputs.text.token_pieces import MOST, next_tokens_of
 
-AT_ONCE = 64  # steps whose probabilities are there at a time: all of them, over a large vocabulary, would not fit
+AT_ONCE = 64  # steps per batch: the probabilities of all steps over a large vocabulary would not fit
 
 
 def most_probable(
     logits: Callable[[Tensor], Tensor], features: Float[Tensor, "T D"], tokens: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[tuple[NextToken, ...], ...]:
-    """`features`: what the decoder knew before each step; `tokens`: what was written."""
+    """Return the most probable tokens. `features`: the decoder's features before each step; `tokens`: the output."""
     found = []
     for some in features.split(AT_ONCE):
         known = logits(some).float().log_softmax(-1)

@@ -1,9 +1,9 @@
-"""Text comes out: a decoder writes tokens, one after the other, over the memory of whatever came in.
+"""Text output: a decoder generates token by token over the memory of any input.
 
     p(y | x) = Π_t p(y_t | y_<t, Memory(x))
 
-What is the same for a translation, a caption and a transcript is here; what only one of them has (gold alignments,
-several references, windows of a long recording) is in a file of its own beside this one.
+This file holds what translations, captions and transcripts share. What only one of them has (gold alignments, several
+references, windows of a long recording) is in a separate file of this folder.
 """
 
 from abc import abstractmethod
@@ -46,11 +46,11 @@ from regard.outputs.text.stream import stream_of, token_of
 from regard.settings.decisions import Decision
 from regard.special_tokens import END, PAD, START
 
-GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}  # one token after the other
+GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}  # greedy
 
 
 class Forced(NamedTuple):
-    """An example, and where the model looked when it had to write its text."""
+    """An example, and the attention when its text was forced through the model."""
 
     example: Example
     item: Any
@@ -91,7 +91,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return self._tokenizer
 
     def decided(self) -> list[Decision]:
-        """How many tokens are written: by the targets of some examples."""
+        """Decide the maximum number of generated tokens from the targets of some examples."""
         how = self.recipe.data.tokenizer
         kind, size = how.target_kind or how.kind, how.target_size or how.size
         texts = self.input.target_texts()
@@ -106,7 +106,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return padded(targets) if len(targets) else torch.full((1, 1), PAD)
 
     def save(self, folder: Path) -> None:
-        """Beside the input's tokenizer, if it has one and is not the same."""
+        """Save the target tokenizer, if it is not the same as the input's."""
         if self.input.shared_vocabulary is None:
             self.tokenizer.save(folder / (TARGET if (folder / TOKENIZER).is_file() else TOKENIZER))
 
@@ -120,7 +120,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return build_writer(s, self.tokenizer.size, self.input.encoder(s))
 
     def quick(self, model: Seq2Seq, valid: Examples) -> dict[str, float]:
-        """Greedily and by the decoder alone."""
+        """Return quick scores with greedy decoding, by the decoder alone."""
         examples = valid.examples(QUICK)
         said = self.greedily(model, [example.input for example in examples])
         return self.quick_scores(said, examples)
@@ -143,7 +143,9 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     def predict(
         self, model: Seq2Seq, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False
     ) -> list[Prediction]:
-        """Of an input that is longer than the model reads at once, piece by piece; the first begins with the prefix."""
+        """Predict outputs. An input longer than the model's limit is read in pieces; the prefix applies
+        to the first.
+        """
         pieces = [self.pieces(one) for one in inputs]
         first = self._of_pieces(model, [some[0] for some in pieces], prefix, attention)
         more = iter(self._of_pieces(model, [piece for some in pieces for piece in some[1:]], "", attention))
@@ -191,11 +193,11 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         yield from answered()
 
     def pieces(self, one: Any) -> list[tuple[Any, Any]]:
-        """What an input is read in: each with the item that the model is given."""
+        """Return the pieces of an input, each with its item."""
         return [(one, self.input.read(one))]
 
     def joined(self, predictions: list[Any]) -> Prediction:
-        """Of the pieces of an input: of the whole, without alternatives and without what stands between the two."""
+        """Join the predictions of an input's pieces into one, without alternatives and without attention."""
         if len(predictions) == 1:
             return predictions[0]
         best = [found.n_best[0] for found in predictions]
@@ -211,7 +213,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
     def prediction(
         self, one: Any, item: Any, hypotheses: list[Hypothesis], seen: CrossAttention | None, attention: bool
     ) -> Prediction:
-        """`attention`: with the weights and what they stand between; nothing for a model that does not attend."""
+        """Return the prediction of an item; with `attention`, also the weights and axes, if the model has attention."""
         outputs = [Candidate(self.tokenizer.decode(h.tokens), h.log_probability, h.score) for h in hypotheses]
         alignment = None
         if attention and seen is not None and seen.weights:
@@ -220,7 +222,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return Prediction(self.input.name(one), outputs, alignment)
 
     def needs_attention(self, found: Sequence[Sequence[Hypothesis]]) -> bool:
-        """Whether what was found cannot be told without knowing where the model looked."""
+        """Whether the output text depends on attention."""
         return False
 
     def search(
@@ -233,9 +235,9 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         tell: Callable[[int], None] | None = None,
         **how: Any,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each item, best first; what has nothing in it has nothing to say: an empty output.
+        """Return the hypotheses of each item, best first; an empty item has the empty output.
 
-        `plain`: by the decoder alone, without what helps it.
+        `plain`: use the decoder alone, without CTC or a language model.
         """
         searching = self._searching(model, plain=plain, tell=tell, **how)
         lengths = [self.input.length(item) for item in items]
@@ -256,16 +258,16 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return model.encode(self.input.collate(items).to(device_of(model)))
 
     def _own(self, model: Seq2Seq, item: Any, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """With the model's own log-probabilities: what helped a search had a say in the sums that it ranked by."""
+        """Return the hypotheses with the model's own log-probabilities: the search also used other scores."""
         own = log_probabilities(model, self.input, [item] * len(hypotheses), [one.tokens for one in hypotheses])
         return [one._replace(log_probability=total) for one, total in zip(hypotheses, own, strict=True)]
 
     def helped_by(self, model: Seq2Seq) -> dict[str, Any]:
-        """What else has a say in the search: arguments of `search`; none, if nothing has."""
+        """Return other scores of the search as arguments of `search`; empty if there are none."""
         return {}
 
     def stream(self, model: Seq2Seq, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
-        """Greedily or by chance, token by token; a beam has nothing certain to tell before its end."""
+        """Stream token by token, greedily or by sampling; a beam has no final tokens before its end."""
         ids: list[int] = []
 
         def told(token: int) -> None:
@@ -278,7 +280,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return self.prediction(one, item, hypotheses, None, attention=False)
 
     def given_candidates(self, model: Seq2Seq, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
-        """With the log-probability and the score that the search has for the same text."""
+        """Return outputs with the log-probability and the score that the search gives the same text."""
         items, targets = [self.input.read(one) for one in inputs], [self.tokenizer.encode(said) for said in outputs]
         penalty = LengthPenalty(self.recipe.decoding.length_penalty)
         found = zip(outputs, targets, log_probabilities(model, self.input, items, targets), strict=True)
@@ -301,7 +303,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return found
 
     def case(self, model: Seq2Seq, one: Any, told: Told) -> Case:
-        """Rows of a decoder's tables are the tokens it wrote; it looked at the source, and at what it read before."""
+        """Return the case: rows are the generated tokens, columns are the source and the tokens read before."""
         item, tokens = self.item_of(one), told.target
         axes = {"target": self.axis([*tokens, END]), "source": self.input.axis(item)}
         axes["read"] = self.axis([START, *tokens])
@@ -315,7 +317,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return token_of(self.tokenizer, word)
 
     def axis(self, ids: Ids) -> Axis:
-        """Tokens with their places in the text that they make together."""
+        """Return tokens with their positions in the decoded text."""
         return written_axis(self.tokenizer, ids, (PAD, START, END))
 
     # ------------------------------------------------------------------------------------------------------ evaluation
@@ -324,7 +326,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         return self.scores(model, said, examples, alignments)
 
     def forced(self, model: Seq2Seq, examples: Sequence[Example], tokens: int = AT_ONCE) -> list[Forced]:
-        """Where the model looks when it has to write the first text of each example."""
+        """Return the attention when the first text of each example is forced through the model."""
         items = [self.input.read(example.input) for example in examples]
         targets = [self.tokenizer.encode(example.texts[0]) for example in examples]
         looked = cross_attention(model, self.input, items, targets, tokens)

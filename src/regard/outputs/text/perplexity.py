@@ -1,12 +1,12 @@
-"""How well a language model tells a text: loss a token, perplexity, bits per byte.
+"""Language-model scores of a text: loss per token, perplexity, bits per byte.
 
     loss = −(1/n) Σ_t log p(y_t | y_{t−c} … y_{t−1})    perplexity = e^loss    bits per byte = n · loss / (ln 2 · bytes)
 
-Bits per byte can be compared between vocabularies: the text has as many bytes however it is cut.
+Bits per byte are comparable across vocabularies, because the number of bytes does not depend on the tokens.
 
-A model looks back at `context` tokens. Windows that lie side by side leave the first tokens of each with little to look
-back at; windows that overlap (they move by `stride` tokens, and only what is new is counted) give every token a past
-of at least context − stride tokens, for context/stride times the work. Press et al. 2020, section 3 (arXiv:2012.15832).
+A model reads `context` tokens. In adjacent windows, the first tokens of each have little context. Overlapping windows
+(moved by `stride` tokens; only new tokens are counted) give every token at least context − stride tokens of context,
+for context/stride times the work. Press et al. 2020, section 3 (arXiv:2012.15832).
 """
 
 import math
@@ -21,12 +21,12 @@ from torch import Tensor
 from regard.inputs.prompt.store import TextStore
 from regard.models.language_model import NO_TOKEN, LanguageModel
 
-AT_ONCE = 1024  # tokens whose probabilities over the whole vocabulary are in memory
+AT_ONCE = 1024  # tokens whose probabilities over the whole vocabulary are in memory at a time
 
 
 @dataclass(frozen=True)
 class TextLoss:
-    """Sums over the tokens that were predicted: all but the very first."""
+    """Sums over the predicted tokens: all but the first."""
 
     total: float
     tokens: int
@@ -45,7 +45,7 @@ class TextLoss:
 
 @torch.inference_mode()
 def text_loss(model: LanguageModel, store: TextStore, *, context: int, stride: int, rows: int) -> TextLoss:
-    """The loss of a whole store, each token counted once."""
+    """Return the loss of a whole store, each token counted once."""
     device = next(model.parameters()).device
     total, tokens, correct = 0.0, 0, 0
     for window, counted in sliding(store, context, stride, rows):
@@ -61,7 +61,7 @@ def text_loss(model: LanguageModel, store: TextStore, *, context: int, stride: i
 def token_bits(
     model: LanguageModel, store: TextStore, *, context: int, stride: int, rows: int
 ) -> Float[np.ndarray, " T"]:
-    """−log₂ p of every token of a store but the first, in order: `text_loss` is their sum."""
+    """Return −log₂ p of every token of a store but the first, in order; `text_loss` is their sum."""
     device, found = next(model.parameters()).device, []
     for window, counted in sliding(store, context, stride, rows):
         features, targets = model.features(window[:, :-1].to(device))[counted.to(device)], window[:, 1:][counted]
@@ -74,13 +74,15 @@ def token_bits(
 def sliding(
     store: TextStore, context: int, stride: int, rows: int
 ) -> Iterator[tuple[Int[Tensor, "B T"], Bool[Tensor, "B t"]]]:
-    """Windows of context + 1 tokens, and which of the last `context` are counted; the last window may be shorter."""
+    """Yield windows of context + 1 tokens, and which of the last `context` are counted; the last window may be
+    shorter.
+    """
     predicted = len(store) - 1
     width = min(context, predicted)
     starts = np.arange(0, predicted - width + 1, min(stride, width))
     groups = [starts[place : place + rows] for place in range(0, len(starts), rows)]
     ends = int(starts[-1]) + width
-    if ends < predicted:  # one more, up to the very end
+    if ends < predicted:  # one more window, up to the end
         groups.append(np.array([predicted - width]))
     done = 0  # tokens counted so far
     for group in groups:

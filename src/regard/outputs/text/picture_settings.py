@@ -1,4 +1,4 @@
-"""The recipes of pictures to text: what is said of a picture, and what is answered to a question about it."""
+"""The recipes of pictures to text: captions, and answers to questions about a picture."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ from regard.settings.model import RecurrentSettings, TransformerSettings
 
 # --------------------------------------------------------------------------------------------------------------- data
 class CaptionDataSettings(PictureSettings):
-    """Pictures and what is said of them; a picture may have several captions, one a line of a list.
+    """Pictures and their captions; a picture may have several captions, one a line of a list.
 
     Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name and caption), a folder or .tar
     (x.jpg with its caption in x.txt beside it) or corpus:NAME.
@@ -37,12 +37,12 @@ class CaptionDataSettings(PictureSettings):
         yield from super().problems()
         yield from self.tokenizer.problems_of_one_text()
         if self.augment.mixup:
-            yield "augment.mixup", "mixes labels; of two captions there is no mean"
+            yield "augment.mixup", "mixes labels; two captions have no mean"
         yield from self.problems_of_columns(image=self.image, caption=self.caption)
 
 
 class AskDataSettings(PictureSettings):
-    """Pictures, questions about them, and the answers; a picture may stand in many lines.
+    """Pictures, questions about them, and the answers; a picture may occur in many lines.
 
     Each of train, valid and test is a list (FILE.tsv, .csv, .jsonl, .parquet: file name, question and answer) or
     corpus:NAME.
@@ -51,7 +51,7 @@ class AskDataSettings(PictureSettings):
     question: Column | None = Field(None, description="column of the question; by default 'question', or the second")
     answer: Column | None = Field(None, description="column of the answer; by default 'answer', or the third")
     tokenizer: OneTextTokenizer = Field(
-        WORDS, description="how questions, and answers, are cut into tokens; each has a vocabulary of its own"
+        WORDS, description="how questions, and answers, are cut into tokens; each has a separate vocabulary"
     )
     max_length: int = Field(64, ge=2, description="rows with a text of more tokens are left out of training")
 
@@ -63,16 +63,16 @@ class AskDataSettings(PictureSettings):
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
         if self.tokenizer.joint:
-            yield "tokenizer.joint", "is true, but questions and answers have a vocabulary each"
+            yield "tokenizer.joint", "is true, but questions and answers have separate vocabularies"
         if self.augment.mixup:
-            yield "augment.mixup", "mixes labels; of two answers there is no mean"
+            yield "augment.mixup", "mixes labels; two answers have no mean"
         if self.augment.flip:
-            yield "augment.flip", "mirrors pictures: what is left would be right, and answers would be wrong"
+            yield "augment.flip", "mirrors pictures: left and right would be swapped, and answers would be wrong"
         if self.format not in ("auto", "tsv", "csv", "jsonl", "parquet"):
-            yield "format", f"is {self.format}, which has no three columns; use tsv, csv, jsonl or parquet"
+            yield "format", f"is {self.format}, which does not have three columns; use tsv, csv, jsonl or parquet"
         for name in ("name_text", "valid_names", "test_names"):
             if getattr(self, name) is not None:
-                yield name, "is for folders of pictures, and questions come in lists"
+                yield name, "is for folders of pictures; questions need lists"
         yield from self.problems_of_columns(**self.columns.wanted)
 
 
@@ -82,10 +82,13 @@ class PictureReaderSettings(Settings):
 
 
 class RecurrentCaptionerSettings(PictureReaderSettings, RecurrentSettings):
-    """Show, Attend and Tell: a recurrent decoder that looks at the regions of the picture, or at one vector of it; and
-    at the states of a recurrent encoder of the question, where there is one."""
+    """Show, Attend and Tell: a recurrent decoder that attends to the regions of the picture, or reads one vector of
+    it. With a question, it also attends to the states of a recurrent encoder.
+    """
 
-    positions: bool = Field(True, description="tell the decoder where each region is (sinusoids of row and column)")
+    positions: bool = Field(
+        True, description="add the position of each region for the decoder (sinusoids of row and column)"
+    )
 
 
 class TransformerCaptionerSettings(PictureReaderSettings, TransformerSettings):
@@ -98,7 +101,7 @@ class TransformerAskSettings(PictureReaderSettings, TransformerSettings):
     """A Transformer: blocks over the regions of the picture and the words of the question together, and a decoder."""
 
     encoder_layers: int = Field(
-        0, ge=0, description="blocks of self-attention over the words, and over the regions, before they meet"
+        0, ge=0, description="blocks of self-attention over the words, and over the regions, before they are joined"
     )
     joint_layers: int = Field(2, ge=0, description="blocks of self-attention over words and regions together")
 
@@ -107,8 +110,8 @@ class TransformerAskSettings(PictureReaderSettings, TransformerSettings):
         if self.positions not in ("sinusoidal", "learned"):
             yield (
                 "positions",
-                f"is {self.positions}, which needs one order of all vectors; words and regions have none: sinusoidal "
-                "and learned tell each word its place before they meet",
+                f"is {self.positions}, which needs one order of all vectors; words and regions have none: use "
+                "sinusoidal or learned, which encode word positions before both are joined",
             )
 
 
@@ -129,7 +132,7 @@ class CaptionRecipe(PictureRecipe):
         description="the model and its sizes"
     )
     decoding: DecodingSettings = Field(
-        DecodingSettings.model_validate({"max_length": 40}), description="how outputs are searched for"
+        DecodingSettings.model_validate({"max_length": 40}), description="how outputs are decoded"
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -149,5 +152,5 @@ class AskRecipe(PictureRecipe):
         description="the model and its sizes"
     )
     decoding: DecodingSettings = Field(
-        DecodingSettings.model_validate({"max_length": 20}), description="how outputs are searched for"
+        DecodingSettings.model_validate({"max_length": 20}), description="how outputs are decoded"
     )

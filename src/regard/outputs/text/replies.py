@@ -1,9 +1,9 @@
-"""What an answer to a question about a picture has beside other texts: right or wrong, and right without the picture.
+"""Scores of answers to questions about a picture: correct or wrong, and correct without the picture.
 
-    blind    the most frequent answer to the same question in the training data (to any, if nobody asked it there)
+    blind    the most frequent answer to the same question in the training data (to any, for a new question)
 
-What a model says is worth as much as it is above that: Goyal et al. 2017 (arXiv:1612.00837) found that questions alone
-tell a good part of the answers.
+Only a score above that shows use of the picture: Goyal et al. 2017 (arXiv:1612.00837) found that questions alone
+determine a good part of the answers.
 """
 
 from collections import Counter, defaultdict
@@ -23,7 +23,7 @@ from regard.outputs.result import Measure, Scores, Tally
 from regard.outputs.text.output import TextOutput
 from regard.outputs.text.picture_settings import AskRecipe
 
-BEGIN = 2  # words that tell kinds of questions apart
+BEGIN = 2  # first words that define the kind of a question
 
 
 class Replies(TextOutput[AskRecipe, JointInput]):
@@ -31,10 +31,10 @@ class Replies(TextOutput[AskRecipe, JointInput]):
         return {"exact_match": mean_score(_scores(said, examples)).exact}
 
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
-        """Exact match and F1, beside what the questions alone tell; the pointing game, where boxes are known."""
+        """Return exact match and F1, also by the questions alone; the pointing game, if boxes are known."""
         found = _scores(said, examples)
         blind: list[AnswerScore] = []
-        with suppress(CallError):  # the training data may be elsewhere
+        with suppress(CallError):  # the training data may be missing
             guess = _most_frequent(self.input.training_pairs())
             blind = _scores([guess(example.input[1]) for example in examples], examples)
         mean = mean_score(found)
@@ -55,9 +55,9 @@ class Replies(TextOutput[AskRecipe, JointInput]):
         return Tally.of_hits([one.exact for one in _scores(answers, examples)])
 
     def _pointing_game(self, model: Seq2Seq, examples: Sequence[Example]) -> dict[str, float]:
-        """How often the most attended region lies in the box of something that the question is about.
+        """Return how often the most attended region is in the box of an object of the question.
 
-        The right answer is forced through the model; weights are the mean over heads, layers and tokens.
+        The correct answer is forced through the model; weights are the mean over heads, layers and tokens.
         """
         found = []
         for example, item, _, seen in self.forced(model, [example for example in examples if example.gold]):
@@ -72,7 +72,7 @@ def _scores(said: Sequence[str], examples: Sequence[Example]) -> list[AnswerScor
 
 
 def _most_frequent(pairs: Iterable[tuple[str, str]]) -> Any:
-    """The answer that training has most often for a question, by its text."""
+    """Return a function from a question's text to its most frequent training answer."""
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     for question, answer in pairs:
         answers[question][answer] += 1
@@ -87,7 +87,7 @@ def _most_frequent(pairs: Iterable[tuple[str, str]]) -> Any:
 def _by_kind(
     examples: Sequence[Example], found: Sequence[AnswerScore], blind: Sequence[AnswerScore]
 ) -> list[dict[str, Any]]:
-    """The most frequent beginnings of questions."""
+    """Return scores by the most frequent first words of questions."""
     kinds: dict[str, list[int]] = defaultdict(list)
     for number, example in enumerate(examples):
         kinds[" ".join(str(example.input[1]).lower().split()[:BEGIN])].append(number)

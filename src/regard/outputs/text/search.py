@@ -1,4 +1,6 @@
-"""From memories to hypotheses: greedy, beam or by chance, with all that a recipe says of it. The same for any input."""
+"""Decoding: hypotheses from memories by greedy search, beam search or sampling, by the settings of a recipe. Works
+with any input.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -27,7 +29,7 @@ from regard.work import before_step
 
 
 class TellingSteps(Steps[Any]):
-    """A model that tells each token which it is given: decoding feeds what it has chosen into the next step."""
+    """A model that reports each token to `tell`: decoding feeds the chosen token into the next step."""
 
     def __init__(self, model: Seq2Seq, tell: Callable[[int], None]) -> None:
         self._model, self._tell = model, tell
@@ -41,7 +43,7 @@ class TellingSteps(Steps[Any]):
 
 
 class Searching:
-    """How texts are searched for: the model that takes the steps, the search, and how sentences begin."""
+    """A configured search: the model, the search, and the prefix of sentences."""
 
     def __init__(
         self,
@@ -52,11 +54,12 @@ class Searching:
         language: LanguageModelVoice | None = None,
         tell: Callable[[int], None] | None = None,
     ) -> None:
-        """`ctc`: its weight in the search, of a model that has it; `language`: a second opinion on texts. `tell` is
-        told every token of one row that is decoded without a beam."""
+        """Create the search. `ctc`: weight of CTC, if the model has it; `language`: a language model for fusion.
+        `tell` is called with every token if one row is decoded without a beam.
+        """
         self.model, self.how, self.ctc, self.language = model, how, ctc, language
         self.helped = not how.sample and (bool(ctc) or language is not None)
-        self.copies = how.n_best if how.sample else 1  # sentences that an input begins
+        self.copies = how.n_best if how.sample else 1  # sentences per input
         self.penalty = LengthPenalty(how.length_penalty)
         self.watch = how.coverage_penalty > 0 and not how.sample
         self.steps: Steps[Any] = model if tell is None else TellingSteps(model, tell)
@@ -72,7 +75,7 @@ class Searching:
             self.steps = Covering(self.steps) if self.watch else self.steps
 
     def sentences(self, number: int, prefix: Ids = ()) -> list[Sentence]:
-        """What input `number` begins; more than one, where several outputs are drawn."""
+        """Return the sentences of input `number`; several, if several outputs are sampled."""
         how = self.how
         never = NEVER if how.unknown or how.replace_unknown or UNK in prefix else (*NEVER, UNK)
         rules = Constraints(how.max_length, how.min_length, tuple(prefix), never)
@@ -80,7 +83,7 @@ class Searching:
 
     @torch.inference_mode()
     def start(self, memory: Memory) -> Any:
-        """The state of these sentences before their first step."""
+        """Return the state of these sentences before their first step."""
         if self.copies > 1:
             rows = torch.arange(len(memory.vectors), device=memory.vectors.device)
             memory = memory.select(rows.repeat_interleave(self.copies))
@@ -96,7 +99,7 @@ class Searching:
         return CoveredState(state) if self.watch else state
 
     def found(self, sentences: Sequence[Sentence]) -> list[Hypothesis]:
-        """The hypotheses of one input, best first: by their score, log p / length ** how.length_penalty."""
+        """Return the hypotheses of one input, best first by their score, log p / length ** how.length_penalty."""
         if isinstance(self.search, Beam):
             return sentences[0].found
         found = [one for sentence in sentences for one in sentence.found]
@@ -105,7 +108,7 @@ class Searching:
 
 
 class Waiting(NamedTuple):
-    """An item to search a text for: whose it is, its number (which decides what it draws), how its text begins."""
+    """An item to decode: its key, its number (which seeds its samples), and its prefix."""
 
     key: Any
     item: Any
@@ -116,7 +119,7 @@ class Waiting(NamedTuple):
 @runtime_checkable
 class Source(Protocol):
     def take(self, under_way: Collection[Any]) -> Sequence[Waiting]:
-        """Who begins now, beside those (their keys) that are under way; nobody, for now or at the end."""
+        """Return the items to start now, given the keys in progress; empty if there are none now, or at the end."""
         ...
 
     def is_cancelled(self, key: Any) -> bool: ...
@@ -125,7 +128,7 @@ class Source(Protocol):
 def searched(
     searching: Searching, encode: Callable[[list[Any]], Memory], source: Source
 ) -> Iterator[tuple[Any, list[Hypothesis]]]:
-    """(key, hypotheses) of each item as it is found."""
+    """Yield (key, hypotheses) of each item when it is finished."""
     under_way: dict[Any, list[Sentence]] = {}
 
     def arrivals() -> tuple[Any, list[Sentence]] | None:
@@ -148,16 +151,18 @@ def searched(
                 yield key, searching.found(sentences)
 
 
-REFILL = 0.25  # of a batch: when no more of its sentences are left, the next ones join
+REFILL = 0.25  # of a batch: new sentences join when no more than this share is left
 
 
 class Sorted:
-    """A list of items, the longest first, so that little is padded: batches of about so many source tokens."""
+    """A list of items in batches of about `tokens` source tokens, longest first to reduce padding."""
 
     def __init__(self, items: Sequence[Any], lengths: Sequence[int], tokens: int, prefix: Ids) -> None:
         self._items, self._lengths, self._tokens, self._prefix = items, lengths, tokens, prefix
-        self._left = sorted((n for n, length in enumerate(lengths) if length), key=lambda n: lengths[n])  # last is next
-        self._batch = 0  # sentences that came last
+        self._left = sorted(
+            (n for n, length in enumerate(lengths) if length), key=lambda n: lengths[n]
+        )  # the last item is next
+        self._batch = 0  # sentences of the last batch
 
     def take(self, under_way: Collection[int]) -> list[Waiting]:
         if len(under_way) > REFILL * self._batch or not self._left:

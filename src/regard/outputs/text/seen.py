@@ -1,4 +1,4 @@
-"""Where a text that was written looked, as arrays, whoever asked its model. No torch."""
+"""Attention of a generated text, as arrays of any backend. Needs no torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,14 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """Each attention's heads × tokens (the end included) × vectors of the memory; empty for a model without any."""
+    """Weights of each attention: heads × tokens (including the end) × vectors of the memory; empty
+    without attention.
+    """
 
     weights: dict[str, np.ndarray]
-    ctc: list[tuple[int, int]] | None = None  # by CTC: the first and last vector of each token
+    ctc: list[tuple[int, int]] | None = None  # the first and last vector of each token by CTC
 
     @property
     def mean(self) -> Float[np.ndarray, "T K"]:
-        """Over all heads of all layers."""
+        """Return the mean over all heads of all layers."""
         return np.mean([heads.mean(axis=0) for heads in self.weights.values()], axis=0)

@@ -1,4 +1,4 @@
-"""A language model beside a recognizer, as a second opinion on its texts (shallow fusion; `decoding/ctc_joint.py`)."""
+"""Shallow fusion of a recognizer with a language model (`decoding/ctc_joint.py`)."""
 
 import torch
 
@@ -12,7 +12,7 @@ FIELD = "decoding.language_model"
 
 
 def language_model_voice(folder: str, weight: float, tokenizer: Tokenizer, device: torch.device) -> LanguageModelVoice:
-    """A run of the job `generate`. It has to know every token of `tokenizer`, in whatever order."""
+    """Load a run of the job `generate`. Its vocabulary must contain every token of `tokenizer`, in any order."""
     job, model = load_other_run(FIELD, folder, "generate", device)
     assert isinstance(model, LanguageModel)
     places = token_places(f"{FIELD}={folder}", job.input.tokenizer, tokenizer)

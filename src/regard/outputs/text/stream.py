@@ -1,4 +1,4 @@
-"""What looking has to know of a Transformer that writes: its layers, and how it comes from them to words."""
+"""The residual stream of a Transformer decoder, for `look`: its layers, and its output layer."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from regard.look.stream import Stream
 
 
 def token_of(tokenizer: Tokenizer, word: str) -> int:
-    """The token that a word begins with."""
+    """Return the first token of a word."""
     ids = tokenizer.encode(word)
     if not ids or ids[0] == tokenizer.specials.unk:
         raise CallError(f"instead={word!r} is not in the vocabulary of this model")
@@ -21,7 +21,7 @@ def token_of(tokenizer: Tokenizer, word: str) -> int:
 def stream_of(
     decoder: nn.Module, output: nn.Linear, tokenizer: Tokenizer, answers: Sequence[int], instead: int | None
 ) -> Stream | None:
-    """None: a decoder that is no Transformer has no such stream."""
+    """Return the residual stream; None if the decoder is not a Transformer."""
     if not isinstance(decoder, TransformerDecoder):
         return None
     plain = isinstance(decoder.enter, nn.Identity)

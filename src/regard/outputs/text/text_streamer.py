@@ -1,18 +1,18 @@
-"""A text while it is being written: tokens come in, certain text comes out.
+"""Streamed text: converts tokens into final text while it is generated.
 
-A token may be part of a character (bytes), and text may turn out to be the beginning of a stop text. What `new_text`
-gives is certain: it will not be taken back.
+A token may be part of a character (bytes), and text may be the beginning of a stop text. The text of `new_text` is
+final.
 """
 
 from collections.abc import Sequence
 
 from regard.data.tokenizer import Tokenizer
 
-HALF = "\ufffd"  # what half a character is decoded to
+HALF = "\ufffd"  # decoding of an incomplete character
 
 
 class TextStreamer:
-    """What follows a prompt and a prefix; `log_probability` is that of its tokens."""
+    """The text after a prompt and a prefix; `log_probability` is that of its tokens."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: str, prefix: str = "", stop: Sequence[str] = ()) -> None:
         self._tokenizer, self._stop = tokenizer, [text for text in stop if text]
@@ -20,7 +20,7 @@ class TextStreamer:
         self._prompt = tokenizer.encode(self.begin)
         self._before = len(tokenizer.decode(self._prompt))
         self.ids: list[int] = []
-        self._told = 0  # characters that `new_text` gave
+        self._told = 0  # characters returned by `new_text`
         self.log_probability = 0.0
 
     def add(self, token: int, log_probability: float) -> None:
@@ -29,7 +29,7 @@ class TextStreamer:
 
     @property
     def text(self) -> str:
-        """All that was written, up to the first stop text."""
+        """Return all generated text up to the first stop text."""
         whole = self._whole()
         return whole[: min((place for place in map(whole.find, self._stop) if place >= 0), default=len(whole))]
 
@@ -39,7 +39,7 @@ class TextStreamer:
         return any(text in whole for text in self._stop)
 
     def new_text(self, last: bool = False) -> str:
-        """The text since the last call that is certain; all of it, after the last token."""
+        """Return the final text since the last call; after the last token, all of it."""
         text = self.text
         certain = len(text)
         if not last and not self.stopped:

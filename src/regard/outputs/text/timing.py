@@ -1,9 +1,9 @@
-"""When each token of a text was written down, for any input whose axis has times: seconds of sound, days.
+"""The time of each token of a text, for any input whose axis has times: seconds of sound, days.
 
-attention     the moment before and after which a token has half of its weight over the input
-peak          when it has most of it
+attention     the median of a token's weight over the input
+peak          the time of the largest weight
 expectation   Σ_k a_tk time_k
-ctc           the middle of the stretch that CTC gives it, in models that have CTC
+ctc           the middle of the token's interval by CTC, in models with CTC
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from regard.outputs.text.seen import CrossAttention, Ids
 
 READINGS = ("attention", "peak", "expectation", "ctc")  # of all heads together
 
-Edges = Float[np.ndarray, " K1"]  # when each vector of the memory begins, and when the last one ends: `Axis.edges`
+Edges = Float[np.ndarray, " K1"]  # start times of the vectors of the memory, and the end of the last one: `Axis.edges`
 
 
 def readings(seen: CrossAttention, tokens: int, edges: Edges) -> dict[str, Float[np.ndarray, " T"]]:
-    """When each token was heard, by every way of reading it that the model has."""
+    """Return the time of each token, by every reading that the model supports."""
     found = {}
     if seen.weights:
         mean, middles = seen.mean[:tokens], (edges[:-1] + edges[1:]) / 2
@@ -47,21 +47,23 @@ def by_head(seen: CrossAttention, tokens: int, edges: Edges) -> dict[str, Float[
 
 
 def spans(seen: CrossAttention, tokens: int, edges: Edges) -> Float[np.ndarray, "T 2"] | None:
-    """From when to when each token was heard: by CTC if the model has it, else by the middle of its attention."""
+    """Return the start and end of each token: by CTC if the model has it, else by the middle of its attention."""
     if seen.ctc is not None:
         return _stretches(seen.ctc, edges)
     return middle_spans(seen.mean[:tokens], edges) if seen.weights else None
 
 
 def _stretches(vectors: Sequence[tuple[int, int]], edges: Edges) -> Float[np.ndarray, "T 2"]:
-    """From the beginning of a first vector to the end of a last one."""
+    """Return the interval from the start of the first vector to the end of the last one."""
     return edges[np.array(vectors, np.int64).reshape(-1, 2) + np.array([0, 1])]
 
 
 def heard(
     tokenizer: Tokenizer, ids: Ids, seen: CrossAttention, axis: Axis, item: SoundItem
 ) -> tuple[tuple[Heard, ...], tuple[Heard, ...]]:
-    """Words and tokens of one window, with their times in the whole recording; none of a model that cannot tell."""
+    """Return words and tokens of one window with their times in the whole recording; empty if the model
+    has no times.
+    """
     times = spans(seen, len(ids), axis.edges) if ids else None
     if times is None:
         return (), ()
@@ -71,7 +73,7 @@ def heard(
 
 
 def words_heard(tokenizer: Tokenizer, ids: Ids, tokens: Sequence[Heard]) -> list[Heard]:
-    """What spaces separate, each from the first to the last of its tokens."""
+    """Return the words between spaces, each from the start of its first token to the end of its last."""
     text, found, place = tokenizer.decode(ids), [], 0
     placed = list(zip(tokenizer.decoded_spans(ids), tokens, strict=True))
     for word in text.split():

@@ -24,34 +24,36 @@ class SpeechDataSettings(SoundDataSettings):
 
 
 class CtcSettings(Settings):
-    ctc: float = Field(0.0, ge=0, lt=1, description="weight of the CTC loss beside that of the decoder; 0 is none")
+    ctc: float = Field(
+        0.0, ge=0, lt=1, description="weight of the CTC loss relative to the decoder loss; 0 disables it"
+    )
 
 
 class ListenerSettings(PyramidSettings, CtcSettings):
-    """Listen, Attend and Spell: a pyramid of LSTMs in both directions, and a recurrent decoder that attends to it."""
+    """Listen, Attend and Spell: a pyramid of bidirectional LSTMs, and a recurrent decoder with attention."""
 
 
 class SpeechTransformerSettings(ConvolutionSettings, CtcSettings):
-    """Convolutions that make four frames one, then the Transformer, encoder and decoder."""
+    """Convolutions that join four frames into one, then a Transformer encoder and decoder."""
 
 
 class SpeechDecodingSettings(DecodingSettings):
-    """Beam search, helped by CTC and by a language model where there is one."""
+    """Beam search, optionally with CTC and a language model."""
 
-    max_length: int = Field(400, ge=1, description="most tokens of an output (of one window of a long recording)")
+    max_length: int = Field(400, ge=1, description="maximum tokens of an output (of one window of a long recording)")
     batch_tokens: int = Field(8000, ge=1, description="frames of sound decoded together")
     ctc: float = Field(
-        0.3, ge=0, lt=1, description="weight of CTC in the search, for models that have it; 0 leaves it to the decoder"
+        0.3, ge=0, lt=1, description="weight of CTC in the search, for models with CTC; 0 uses the decoder alone"
     )
-    language_model: str | None = Field(None, description="folder of a `generate` run that is asked beside the model")
+    language_model: str | None = Field(None, description="folder of a `generate` run for shallow fusion")
     language_model_weight: float = Field(0.3, ge=0, description="weight of its log-probability")
     window: float = Field(
-        30.0, gt=0, description="longer recordings are cut where it is quiet into windows of at most so many seconds"
+        30.0, gt=0, description="maximum seconds of a window; longer recordings are cut at quiet points"
     )
 
 
 class TranscribeRecipe(WritingRecipe):
-    """Sound to text: speech recognition, and whatever else can be heard and written down."""
+    """Sound to text: speech recognition and other transcription."""
 
     job: Literal["transcribe"] = Field("transcribe", description="the job: sound to text")  # pyright: ignore[reportIncompatibleVariableOverride]
     data: SpeechDataSettings = Field(description="the user's recordings and how they are read")
@@ -59,12 +61,12 @@ class TranscribeRecipe(WritingRecipe):
         description="the model and its sizes"
     )
     decoding: SpeechDecodingSettings = Field(
-        SpeechDecodingSettings.model_validate({}), description="how outputs are searched for"
+        SpeechDecodingSettings.model_validate({}), description="how outputs are decoded"
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
         yield from super().problems()
         longest, window = self.data.max_seconds if self.data.join is None else None, self.decoding.window
         if longest is not None and window > 4 * longest:
-            why = f"training hears no more than data.max_seconds={longest:g}: a model does not know what it never heard"
+            why = f"training recordings have at most data.max_seconds={longest:g}: set {4 * longest:g} or less"
             yield "decoding.window", f"is {window:g} seconds, but {why}"

@@ -1,4 +1,4 @@
-"""What was said and when: a prediction with times, as text, WebVTT or TextGrid; long ones in windows. No torch."""
+"""Transcripts with times, as text, WebVTT or TextGrid; long recordings in windows. Needs no torch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,22 +10,22 @@ from regard.inputs.sound.item import SoundItem, SoundReader
 from regard.outputs.groups import in_budget
 from regard.outputs.result import Candidate, Prediction
 
-SILENT = "silent: there is nothing to hear"
+SILENT = "silent: it has no sound"
 CLIPPED = "clipped: recorded too loud, so parts of the sound are lost"
-WAITING = 4  # times decoding.batch_tokens: frames that are kept until windows of like length are decoded together
+WAITING = 4  # times decoding.batch_tokens: frames kept until windows of similar length are decoded together
 
 
 @dataclass(frozen=True)
 class Transcript(Prediction):
-    """A prediction for a recording of `seconds`; what was heard when is there if it was predicted with attention."""
+    """The prediction for a recording of `seconds`; with attention, also the times of words."""
 
     seconds: float = 0.0
     words: tuple[Heard, ...] = ()
     tokens: tuple[Heard, ...] = ()
-    note: str = ""  # what is the matter with the recording
+    note: str = ""  # problems of the recording
 
     def written(self, form: str) -> str:
-        """As a file of this format: vtt or textgrid."""
+        """Return the transcript in a file format: vtt or textgrid."""
         if form not in ("vtt", "textgrid"):
             raise CallError(f"format {form!r} is not known for transcripts{nearest(form, ('vtt', 'textgrid'))}")
         if form == "vtt":
@@ -34,7 +34,7 @@ class Transcript(Prediction):
 
 
 def joined(windows: Sequence[Transcript]) -> Transcript:
-    """Of a whole recording, from those of its windows; there is no one list of alternatives for many of them."""
+    """Join the transcripts of windows into that of a recording, without alternatives."""
     first, end = windows[0], sum(one.seconds for one in windows)
     words = in_order([word for one in windows for word in one.words], end)
     tokens = in_order([token for one in windows for token in one.tokens], end)
@@ -59,8 +59,10 @@ def in_windows(
     prefix: str,
     predict: Callable[[list[SoundItem], str], list[Any]],
 ) -> list[Transcript]:
-    """Window by window, a few at a time: memory does not grow with the recording. `predict(windows, prefix)` tells of
-    some of them; only the first of a recording begins with the prefix."""
+    """Transcribe window by window, a few at a time, so that memory does not grow with the recording.
+    `predict(windows, prefix)` returns transcripts of some windows; the prefix applies to the first window of a
+    recording only.
+    """
     found: list[list[Any]] = [[] for _ in inputs]
     pieces = ((number, item) for number, one in enumerate(inputs) for item in input.pieces(one, how.window))
     for some in in_budget(pieces, lambda piece: len(piece[1].features), WAITING * how.batch_tokens):
@@ -74,7 +76,7 @@ def in_windows(
 def streamed(
     pieces: Any, tell: Callable[[str, str], None], prefix: str, stream: Callable[[SoundItem, Any, str], Any]
 ) -> Transcript:
-    """One window after the other; `stream(window, tell, prefix)` tells of one of them."""
+    """Transcribe one window after the other; `stream(window, tell, prefix)` returns the transcript of one."""
     windows: list[Any] = []
 
     def told(piece: str, text: str) -> None:
@@ -86,11 +88,11 @@ def streamed(
 
 
 def looked_at(input: SoundReader, one: Any, window: float) -> SoundItem:
-    """The item of a recording that can be looked at: one window, with something to hear."""
+    """Return the item of a recording to look at: one window that is not silent."""
     item = input.read(one)
     if item.seconds > window:
-        told = f"{item.name} has {item.seconds:.0f} s: up to decoding.window={window:g} can be looked at at once"
-        raise CallError(f"{told}; cut out the part of interest")
+        told = f"{item.name} has {item.seconds:.0f} s: look takes at most decoding.window={window:g}"
+        raise CallError(f"{told}; cut out a part of it")
     if item.silent:
-        raise CallError(f"{item.name} is {SILENT}: there is nothing to look at")
+        raise CallError(f"{item.name} is {SILENT}")
     return item

@@ -1,4 +1,4 @@
-"""Transcripts against what was said: errors, and when each piece of a *reference* was heard, where a corpus knows."""
+"""Scores of transcripts: error rates, and the time of each piece of a *reference*, if a corpus has gold times."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,7 +18,9 @@ BY_HEAD = "times by layer and head (inside the gold interval, %; seconds off its
 
 
 def transcript_scores(said: Sequence[str], texts: Sequence[str], times: "Times") -> Scores:
-    """Error rates, where the model looked, and the transcripts that may be of mislabeled recordings."""
+    """Return error rates, timing scores, and the transcripts with the most errors, whose recordings may be
+    mislabeled.
+    """
     rates = error_rates(said, texts)
     percent = [*rates, *(f"inside_{name}" for name in READINGS)]
     wrong = [(edit_distance(a.split(), b.split()), a, b) for a, b in zip(said, texts, strict=True) if a != b]
@@ -29,7 +31,7 @@ def transcript_scores(said: Sequence[str], texts: Sequence[str], times: "Times")
 
 
 class Times:
-    """Of all segments of all examples, by every way of reading them; `by_head`: by every head, too."""
+    """Times of all segments of all examples, by every reading; `by_head`: also by every head."""
 
     def __init__(self, tokenizer: Tokenizer, *, by_head: bool) -> None:
         self._tokenizer, self._by_head = tokenizer, by_head
@@ -37,7 +39,7 @@ class Times:
         self._gold: list[tuple[float, float]] = []
 
     def add(self, one: Forced, edges: Edges) -> None:
-        """The time of a segment is the mean of its tokens' times."""
+        """Add an example; the time of a segment is the mean of its tokens' times."""
         text, count = one.example.texts[0], len(one.ids)
         self._gold += [(segment.start, segment.end) for segment in one.example.gold]
         pieces = self._tokenizer.spans(text)
@@ -50,10 +52,10 @@ class Times:
             self._heard.setdefault(name, []).extend(float(np.mean(times[places])) for places in own)
 
     def scores(self) -> tuple[dict[str, float], dict[str, list[dict[str, Any]]]]:
-        """Of all heads together, by name; and a table of each."""
+        """Return the scores over all heads by name, and a table for each."""
         values, rows = {}, []
         for name, times in self._heard.items():
-            if len(times) != len(self._gold):  # CTC found no path for some text that is too long for its sound
+            if len(times) != len(self._gold):  # CTC has no path if a text is too long for its sound
                 continue
             found = timing(times, self._gold)
             if name in READINGS:
@@ -64,7 +66,7 @@ class Times:
 
 
 def character_spans(text: str, segments: Iterable[Segment]) -> list[tuple[int, int]]:
-    """The characters of each segment: they follow each other in the text, with nothing but spaces between."""
+    """Return the characters of each segment: they follow each other in the text, separated by spaces only."""
     spans, place = [], 0
     for segment in segments:
         start = text.index(segment.text, place)

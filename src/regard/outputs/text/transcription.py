@@ -1,6 +1,6 @@
-"""What a transcript has beside other texts: long recordings in windows, CTC and a language model, times of words.
+"""Transcription: long recordings in windows, CTC and a language model, times of words.
 
-recording → windows → Memory → search, with what helps it → text → when each word was heard
+recording → windows → Memory → search with CTC and a language model → text → times of words
 """
 
 import time
@@ -29,7 +29,7 @@ from regard.outputs.text.transcribe_settings import TranscribeRecipe
 from regard.outputs.text.transcript import Transcript, in_windows, joined, looked_at, note_of, streamed
 from regard.outputs.text.transcript_scores import Times, transcript_scores
 
-MEASURED = 256  # recordings whose times are measured together
+MEASURED = 256  # recordings per batch of measured times
 
 
 class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
@@ -67,7 +67,7 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
     def prediction(
         self, one: Any, item: SoundItem, hypotheses: list[Hypothesis], seen: CrossAttention | None, attention: bool
     ) -> Transcript:
-        """Of one window, with times in the recording."""
+        """Return the prediction of one window, with times in the recording."""
         said = super().prediction(one, item, hypotheses, None if item.silent else seen, attention)
         ids, times = hypotheses[0].tokens, self.input.axis(item)
         words, tokens = ((), ()) if seen is None else heard(self.tokenizer, ids, seen, times, item)
@@ -83,7 +83,7 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         return {name: rates[name] for name in ("wer", "cer", "exact_match")}
 
     def test_scores(self, model: Seq2Seq, examples: Sequence[Example], alignments: bool) -> Scores:
-        """Error rates on the test data, speed and, where gold times are known, whether it looked there."""
+        """Return error rates on the test data, speed and, if gold times are known, timing scores."""
         begin = time.perf_counter()
         found: list[Any] = self.predict(model, [example.input for example in examples])
         took, seconds = time.perf_counter() - begin, sum(one.seconds for one in found)
@@ -100,14 +100,14 @@ class Transcription(TextOutput[TranscribeRecipe, SoundInput]):
         return {"most frequent text": [most_frequent(texts)] * len(examples)}
 
     def tally(self, answers: Sequence[str], examples: Sequence[Example]) -> Tally:
-        """Words that are wrong, and words of the reference."""
+        """Return the numbers of wrong words and of words of the reference."""
         pairs = [(said.split(), example.texts[0].split()) for said, example in zip(answers, examples, strict=True)]
         return Tally.of_shares([(edit_distance(said, right), len(right)) for said, right in pairs], percent=True)
 
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
         timed = [example for example in examples if example.gold]
         if alignments and not timed:
-            raise CallError("nobody knows when the texts of the test data are heard: leave alignments out")
+            raise CallError("the test data has no word timings; remove alignments")
         times = Times(self.tokenizer, by_head=alignments)
         for start in range(0, len(timed), MEASURED):
             for one in self.forced(model, timed[start : start + MEASURED], self.recipe.decoding.batch_tokens):

@@ -1,4 +1,4 @@
-"""What a translation has beside other texts: BLEU by length, gold alignments, unknown words put in from the source."""
+"""Translation: BLEU by length, gold alignments, unknown words replaced from the source."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,17 +62,19 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
 
     # ----------------------------------------------------------------------------------------------------- evaluation
     def scores(self, model: Seq2Seq, said: Sequence[str], examples: Sequence[Example], alignments: bool) -> Scores:
-        """BLEU, chrF, TER, exact match, BLEU by length (spelling: error rates); alignment error, if gold is known."""
+        """Return BLEU, chrF, TER, exact match, BLEU by length (spelling: error rates); alignment error, if gold is
+        known.
+        """
         found = text_scores([one.input for one in examples], said, [one.texts[0] for one in examples])
         details = {"bleu by source length": found.by_length}
         scores = Scores(found.values, {"signature": found.signature}, details, percent=found.percent)
         different = len({one.texts[0] for one in examples})
         if are_labels(len(examples), different):
             labels = f"{different} different targets in {len(examples):,} test pairs: these look like labels"
-            scores.notes["targets"] = f"{labels}, which a translator is not scored by; look at data.source, data.target"
+            scores.notes["targets"] = f"{labels}, not translations; check data.source, data.target"
         gold = gold_of_test(self.recipe.data, examples)
         if alignments and not gold:
-            raise CallError("there are no gold alignments of the test pairs: give data.alignments=FILE")
+            raise CallError("the test pairs have no gold alignments: give data.alignments=FILE")
         rows = self._errors(model, examples, gold) if gold else []
         if rows:
             valid = [(Example(pair.source, (pair.target,)), links) for pair, links in self._valid_gold()]
@@ -84,7 +86,7 @@ class Translation(TextOutput[TranslateRecipe, TextInput]):
         return Measure("bleu", percent=False)
 
     def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, list[str]]:
-        """The source as it is; the target of the training source that is most alike."""
+        """Return the baselines: the source unchanged; the target of the most similar training source."""
         sources = [example.input for example in examples]
         found = {"copy of the source": sources}
         learned = train.sample(ROWS)

@@ -1,4 +1,4 @@
-"""A text in which words of its source stand for what the vocabulary does not know (`decoding/unknown.py`). No torch."""
+"""Replacement of unknown words by words of the source (`decoding/unknown.py`). Needs no torch."""
 
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.unknown import replace_unknown
@@ -7,7 +7,9 @@ from regard.special_tokens import SPECIAL_TOKENS, UNK
 
 
 def with_source_words(target: Tokenizer, tokens: Ids, seen: CrossAttention, source: Tokenizer, text: str) -> str:
-    """`text`: what was read, by `source`; each unknown token becomes the word of it that was most attended to."""
+    """Return the text with each unknown token replaced by its most attended source word. `text`: the input of
+    `source`.
+    """
     spans = source.spans(text)
     starts, ends = {span.word: span.start for span in reversed(spans)}, {span.word: span.end for span in spans}
     words = [text[starts[span.word] : ends[span.word]] for span in spans]

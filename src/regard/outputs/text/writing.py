@@ -1,4 +1,4 @@
-"""Prompts are gone on from: a language model is asked for one token after the other, and texts grow."""
+"""Generation of continuations by a language model, token by token."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from regard.outputs.text.text_streamer import TextStreamer
 
 @dataclass(frozen=True)
 class Writer:
-    """`context`: tokens that the model looks back at; `stop`: texts that end what is written."""
+    """A text generator. `context`: maximum tokens that the model reads; `stop`: texts that end the output."""
 
     model: LanguageModel
     input: PromptInput
@@ -23,14 +23,14 @@ class Writer:
         return TextStreamer(self.input.tokenizer, prompt, prefix, self.stop)
 
     def written(self, prompts: Sequence[str], how: Sampling, most: int, prefix: str = "") -> list[TextStreamer]:
-        """All texts, when they are done."""
+        """Return all texts when they are complete."""
         texts = [self.begun(prompt, prefix) for prompt in prompts]
         for _ in self.writing(texts, how, most):
             pass
         return texts
 
     def writing(self, texts: Sequence[TextStreamer], how: Sampling, most: int) -> Iterator[None]:
-        """Whenever one of the texts has its next token, of `most` at most."""
+        """Yield whenever one of the texts has its next token, of at most `most` tokens."""
         special = self.input.tokenizer.specials
         never = {special.pad, special.unk, special.start} - {special.end, None}
         prompts = [self.input.read(text.begin).ids for text in texts]
