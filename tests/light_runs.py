@@ -93,7 +93,7 @@ def outputs_for(run: Run, light: LightRun, inputs: list[Any], usual: dict[str, A
         return [one.picture for one in said]
     if hasattr(said[0], "series"):
         for asked in (run, light):
-            with pytest.raises(CallError, match="scored against what did happen"):
+            with pytest.raises(CallError, match="scored against the actual values"):
                 asked.score(inputs, ["1"] * len(inputs))
         return []
     return [" ".join(getattr(one, "tags", [one.text])) for one in said]

@@ -59,5 +59,5 @@ def test_an_encoder_without_segments_compares_two_texts(tmp_path):
     for over, own in zip(record.of_kind("cross"), record.of_kind("encoder"), strict=True):
         assert np.array_equal(over.weights, own.weights[:, :1]), "the class token is what is compared"
     assert run.history_of_looks(1).steps == (2, 4)
-    with pytest.raises(CallError, match="has 9 tokens, more than the 8 that the model reads"):
+    with pytest.raises(CallError, match="has 9 tokens, more than the model's limit of 8"):
         run.predict("a a a a a a a a a")

@@ -200,7 +200,7 @@ def test_what_has_no_meaning_is_refused_in_a_sentence(run):
         run.predict([waves()], prefix="1")
     with pytest.raises(CallError, match="has no attention to compare with gold alignments"):
         run.evaluate(alignments=True)
-    with pytest.raises(CallError, match="scored against what did happen"):
+    with pytest.raises(CallError, match="scored against the actual values"):
         run.score([waves()], ["1"])
 
 
@@ -296,11 +296,11 @@ def test_wrong_combinations_are_named():
     def read(*overrides):
         return config.read("stocks-forecast", ["data.train=x.csv", *overrides])
 
-    with pytest.raises(CallError, match="reads each target alone"):
+    with pytest.raises(CallError, match="reads each target separately"):
         read("model={kind: patch}", "data.past=a")
     with pytest.raises(CallError, match=r"model\.quantiles=.*0\.5 must be among them"):
         read("model.quantiles=[0.1,0.9]")
-    with pytest.raises(CallError, match="needs the targets' own past"):
+    with pytest.raises(CallError, match="needs the targets' past"):
         read("data.mode=convert", "data.targets=a", "data.past=b")
     with pytest.raises(CallError, match="a column has one role"):
         read("data.targets=a,b", "data.past=b")

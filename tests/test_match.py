@@ -124,7 +124,7 @@ def test_labels_that_were_never_trained_on(run, listed):
     assert run.score([path], ["red before blue"])[0].score == pytest.approx(float(cosines[0]), abs=1e-5)
     with pytest.raises(CallError, match=r"has no \{\} for the label"):
         run.predict(path, labels=["red"], templates=["a picture"])
-    with pytest.raises(CallError, match="there is nothing to match"):
+    with pytest.raises(CallError, match="has no token to match"):
         run.score([path], [" "])
 
 

@@ -64,7 +64,5 @@ class LightVectors(LightOutput):
         """Cut at the longest that the model knows, or refused."""
         item, most = self.input.read(text), self.recipe.data.max_length - 1
         if len(item.ids) > most and self.recipe.data.overlong != "cut":
-            raise CallError(
-                f"the text {text[:40]!r} has {len(item.ids)} tokens, more than the {most} that the model reads"
-            )
+            raise CallError(f"the text {text[:40]!r} has {len(item.ids)} tokens, more than the model's limit of {most}")
         return item._replace(ids=item.ids[:most])

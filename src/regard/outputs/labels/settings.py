@@ -256,7 +256,7 @@ class ClassifyRecipe(Recipe):
         | SeriesTransformerClassifierSettings,
         Field(discriminator="kind"),
     ] = Field(description="the model and its sizes")
-    decoding: AnswerSettings = Field(AnswerSettings.model_validate({}), description="how the model is asked")
+    decoding: AnswerSettings = Field(AnswerSettings.model_validate({}), description="how the model is used")
 
     @model_validator(mode="before")
     @classmethod

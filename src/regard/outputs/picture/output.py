@@ -106,9 +106,7 @@ class PictureOutput(PictureTraining):
         return drawing_case(model, self.input, self._read(one), told.target)
 
     def test_scores(self, model: Drawer, examples: Sequence[Example], alignments: bool) -> Scores:
-        """Return the loss of regions and the reconstruction error; on corpus:shapes, what drawings show; with a
-        reranker, the similarity.
-        """
+        """Return loss and reconstruction error; on corpus:shapes, correct drawings; with a reranker, similarity."""
         data, rerank = self.recipe.data, self.recipe.decoding.rerank
         costs = picture_scores.costs(model, self.all_captions(examples))
         shapes = picture_scores.is_shapes(data.test or data.train)

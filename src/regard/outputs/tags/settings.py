@@ -83,4 +83,4 @@ class TagRecipe(Recipe):
     model: Annotated[
         RecurrentTaggerSettings | TransformerTaggerSettings | PretrainedTaggerSettings, Field(discriminator="kind")
     ] = Field(description="the model and its sizes")
-    decoding: TaggingSettings = Field(TaggingSettings.model_validate({}), description="how the model is asked")
+    decoding: TaggingSettings = Field(TaggingSettings.model_validate({}), description="how the model is used")

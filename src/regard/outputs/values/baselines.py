@@ -1,13 +1,13 @@
-"""What a forecast has to be better than: the last value, the last season, and a line through the look-back.
+"""Baselines of a forecast: the last value, the last season, and a linear map of the look-back.
 
     last       ŷ_{t+h} = y_t
     seasonal   ŷ_{t+h} = y_{t+h−k·season},  k the least that reaches the past
     linear     ŷ = y_t + W (x − y_t) + b     ridge regression in closed form, fitted on the training part
-    mean       ŷ = the mean of the training part (only where the targets' own past is not read: convert)
+    mean       ŷ = the mean of the training part (only if the targets' past is not read: convert)
 
-The linear map is the closed form of what NLinear is trained for (Zeng et al. 2022, section 4, arXiv:2205.13504): the
-last value taken away and given back, one map for all targets. Where other columns are read too, x is all of them and
-each target has a map of its own. Of several penalties, the one with the least error on the validation part is taken.
+The linear map is the closed form of NLinear (Zeng et al. 2022, section 4, arXiv:2205.13504): the last value is
+subtracted and added again, with one map for all targets. If other columns are read too, x is all of them and each
+target has a separate map. Of several penalties, the one with the least error on the validation part is used.
 
 The map and its penalty are fitted on at most `MOST_ROWS` rows, of evenly chosen windows.
 """
@@ -29,18 +29,18 @@ from regard.inputs.series.item import Scaler
 from regard.inputs.series.window_batches import SeriesBatch
 from regard.inputs.series.windows import Layout, Windows
 
-BASELINES = "baselines.safetensors"  # in the folder of a run
+BASELINES = "baselines.safetensors"  # file in the folder of a run
 
 PENALTIES = (1e-1, 1e1, 1e2, 1e3, 1e4, 1e5)
-MOST_FEATURES = 2048  # numbers that the linear map reads; of longer windows, the last steps
-MOST_ROWS = 60_000  # of the equations of the linear map; windows that share nearly all their steps add little
+MOST_FEATURES = 2048  # maximum inputs of the linear map; of longer windows, the last steps
+MOST_ROWS = 60_000  # maximum equations of the linear map; windows that overlap strongly add little
 AT_ONCE = 512
 
 
 @dataclass(frozen=True)
 class Linear:
     weight: Float[Tensor, "F Y"]  # the last row is the bias
-    own: bool  # one map for all targets, each from its own past
+    own: bool  # one map for all targets, each from its past
 
     @classmethod
     def fit(cls, train: Windows, valid: Windows) -> "Linear":
@@ -53,7 +53,7 @@ class Linear:
         assert gram is not None
         assert moment is not None
         ridge = torch.eye(len(gram), dtype=gram.dtype)
-        ridge[-1, -1] = 0  # the bias is free
+        ridge[-1, -1] = 0  # the bias has no penalty
         found = [torch.linalg.solve(gram + penalty * ridge, moment) for penalty in PENALTIES]
         errors = [0.0] * len(found)
         for x, y in (_pair(batch, valid.layout, own) for batch in _some(valid, own)):
@@ -73,7 +73,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Baselines:
-    """What the training part decided: the linear map, and the unit of MASE of each series and target."""
+    """Baselines fitted on the training part: the linear map, and the unit of MASE of each series and target."""
 
     linear: Linear
     season: int
@@ -84,12 +84,12 @@ class Baselines:
         return cls(Linear.fit(train, valid), season, naive_errors(train, scaler, season))
 
     def naive_of(self, series: str, targets: int) -> list[float]:
-        """One that training has not seen gets the mean of all."""
+        """Return the MASE units of a series; a series not in the training data gets the mean of all."""
         known = list(self.naive.values()) or [[1.0] * targets]
         return self.naive.get(series) or np.mean(known, axis=0).tolist()
 
     def said(self, batch: SeriesBatch, lay: Layout) -> Iterator[tuple[str, Float[Tensor, "B T M"]]]:
-        """Each baseline's name, and what it says for a batch."""
+        """Yield the name and the prediction of each baseline for a batch."""
         yield "linear", self.linear.predict(batch, lay)
         if lay.convert:
             yield "mean", torch.zeros_like(batch.target)
@@ -111,11 +111,13 @@ class Baselines:
                 about, weight = json.loads(file.metadata()["about"]), file.get_tensor("weight")
             return cls(Linear(weight, about["own"]), about["season"], about["naive"])
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise RegardError(f"{folder}: the run has lost its baselines ({error})") from None
+            raise RegardError(f"{folder}: cannot read the baselines of the run ({error})") from None
 
 
 def naive_errors(train: Windows, scaler: Scaler, season: int) -> dict[str, list[float]]:
-    """The mean error of saying what was there a season ago, over the steps that training windows read or say."""
+    """Return the mean error of predicting the value of a season ago, over the steps that training windows read or
+    predict.
+    """
     sums: dict[str, list[np.ndarray]] = {}
     end = train.times[train.starts + train.layout.rows - 1].max()
     for one in train.panel.series:
@@ -126,7 +128,7 @@ def naive_errors(train: Windows, scaler: Scaler, season: int) -> dict[str, list[
 
 
 def _some(windows: Windows, own: bool) -> Iterator[SeriesBatch]:
-    """All windows in their order, or evenly chosen ones that give `MOST_ROWS` rows."""
+    """Yield all windows in order, or evenly chosen ones that give `MOST_ROWS` rows."""
     most = MOST_ROWS // (windows.layout.targets if own else 1)
     chosen = np.linspace(0, len(windows) - 1, min(len(windows), max(1, most))).astype(np.int64)
     for start in range(0, len(chosen), AT_ONCE):
@@ -134,14 +136,16 @@ def _some(windows: Windows, own: bool) -> Iterator[SeriesBatch]:
 
 
 def _level(batch: SeriesBatch, lay: Layout) -> Float[Tensor, "B 1 M"]:
-    """The last value of each target; nothing where it is not known."""
+    """Return the last value of each target; zero if it is unknown."""
     if lay.convert:
         return torch.zeros(len(batch.past), 1, lay.targets)
     return batch.past[:, -1:, : lay.targets]
 
 
 def _features(batch: SeriesBatch, lay: Layout, own: bool) -> Float[Tensor, "R F"]:
-    """Rows are windows, or each target of each window. In double: the equations are nearly singular."""
+    """Return rows of features, one for each window or each target of each window. Uses double precision: the
+    equations are nearly singular.
+    """
     past = batch.past.double()
     if own:
         x = (past - past[:, -1:]).transpose(1, 2).flatten(0, 1)

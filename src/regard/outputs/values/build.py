@@ -1,4 +1,4 @@
-"""The model of a forecasting recipe, by its settings."""
+"""Build the model of a forecasting recipe from its settings."""
 
 from torch import nn
 
@@ -15,7 +15,7 @@ from regard.parts import build_score
 
 
 def build_forecaster(s: ModelSettings, encoder: nn.Module, lay: Layout) -> Forecaster:
-    """The model of a forecasting recipe, for windows of this layout."""
+    """Build the forecaster for windows of this layout."""
     if isinstance(s, PatchForecasterSettings):
         assert isinstance(encoder, PatchEncoder)
         return PatchForecaster(

@@ -1,12 +1,12 @@
-"""What is decided for a forecaster, where nobody else has."""
+"""Automatic settings of a forecaster."""
 
 from typing import Any
 
 from regard.inputs.series import defaults as series
 from regard.settings.decisions import Plan, Sample, Size
 
-SAMPLE, SERIES = 8000, 20  # steps of a series, and series, that show how fast a model is
-FEWEST, USUAL = 16, 64  # windows of a batch: neighbors are much alike, so few of them say little
+SAMPLE, SERIES = 8000, 20  # steps of a series, and number of series, for measuring the speed of a model
+FEWEST, USUAL = 16, 64  # windows of a batch: neighbors are similar, so small batches carry little information
 
 
 def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
@@ -15,9 +15,9 @@ def decide(kinds: tuple[str, str], sample: Sample) -> Plan:
     steps = max(SAMPLE, 4 * window) * min(facts.series, SERIES)
     week = 3 <= facts.season <= 16 and look_back >= 3 * facts.season
     patch = facts.season if week else 16 if look_back >= 128 else max(1, look_back // 8)
-    levels = facts.series > 1  # of several series each has a level and a spread of its own
+    levels = facts.series > 1  # several series have different levels and spreads
     norm = "window" if levels else "last"
-    if facts.categories:  # patches read each target alone
+    if facts.categories:  # patches read each target separately
         common: dict[str, Any] = {"kind": "recurrent", "context": "attention", "dropout": 0.1, "instance_norm": norm}
         sizes = [Size("small", {**common, "width": 32}, 6), Size("middle", {**common, "width": 64}, 20)]
         return Plan(decisions, sizes, FEWEST * window, USUAL * window, steps)

@@ -1,6 +1,6 @@
-"""From what a model says of windows to forecasts of series, in the units of the table. No torch.
+"""Forecasts of series from model outputs for windows, in the units of the table. Needs no torch.
 
-Windows of one series are joined along time; later windows only add what is new."""
+Windows of one series are joined along time; later windows only add new steps."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ from regard.outputs.result import Candidate
 from regard.outputs.values.result import Forecast, SeriesForecast, as_csv
 from regard.work import before_step
 
-AT_ONCE = 256  # windows that are asked about together
-FEW = 6  # numbers of a forecast where it is told in a line
+AT_ONCE = 256  # windows per batch
+FEW = 6  # numbers of a forecast in one line of text
 
-UNSCORED = "a forecast is scored against what did happen: regard evaluate RUN data.test=FILE"
+UNSCORED = "a forecast is scored against the actual values: regard evaluate RUN data.test=FILE"
 
 
 class LookedAt(NamedTuple):
-    """A window and the target whose steps are looked at."""
+    """A window and the target whose steps are explained."""
 
     item: SeriesItem
     target: int
 
 
 class Line(NamedTuple):
-    """What was said of a target, in a line."""
+    """The forecast of a target, in one line of text."""
 
     looked_at: LookedAt
     text: str
@@ -41,14 +41,14 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecasting:
-    """`values`: what the model says of windows, scaled: N T M P."""
+    """Forecasting with any backend. `values`: scaled model outputs for windows: N T M P."""
 
     recipe: Any
     input: WindowReader
     values: Callable[[Sequence[SeriesItem]], Float[np.ndarray, "N T M P"]]
 
     def forecast(self, one: Any) -> Forecast:
-        """The steps of all series of a table: a Path, the text of a CSV, or columns by name."""
+        """Return the steps of all series of a table: a Path, the text of a CSV, or columns by name."""
         how, roles = self.recipe.decoding, self.input.fitted.roles
         groups = [[one]] if isinstance(one, SeriesItem) else [
             [windows.item(number) for number in range(len(windows))]
@@ -59,7 +59,7 @@ class Forecasting:
         return Forecast(self.input.name(one), [Candidate(text)], None, found)
 
     def said(self, items: Sequence[SeriesItem]) -> SeriesForecast:
-        """What the model says for windows of one series."""
+        """Return the forecast for windows of one series."""
         fitted, last, convert = self.input.fitted, items[-1], self.input.layout.convert
         quantiles, targets = tuple(self.recipe.model.quantiles), fitted.roles.targets
         bands, times, done = [], [], -np.inf
@@ -81,9 +81,11 @@ class Forecasting:
 
     # --------------------------------------------------------------------------------------------------------- looking
     def line(self, one: Any, output: Any) -> Line:
-        """Of decoding.series, or the first; at decoding.at, or the end; decoding.target, or the first."""
+        """Return the forecast line: of decoding.series, or the first; at decoding.at, or the end; of decoding.target,
+        or the first.
+        """
         if output is not None:
-            raise CallError("a forecast is looked at as it is: numbers cannot be given as an output to look at")
+            raise CallError("look cannot explain given numbers as a forecast; remove output")
         how = self.recipe.decoding
         own = isinstance(one, SeriesItem)
         item = one if own else self.input.windows_to_predict(one, how.series, how.at)[0].item(-1)
@@ -94,7 +96,7 @@ class Forecasting:
         return Line(LookedAt(item, target), text, found)
 
     def axes(self, looked_at: LookedAt) -> dict[str, Axis]:
-        """Rows are steps ahead of one target, columns the steps that were read."""
+        """Return the axes: rows are steps ahead of one target, columns the steps that were read."""
         item, target = looked_at
         ahead = axis(labels(item.ahead, self.input.fitted.dates))
         source = self.input.axis(item, 0 if self.input.layout.convert else target)
@@ -109,7 +111,7 @@ def windows_at_once(items: Sequence[SeriesItem], input: Any) -> Iterator[Sequenc
 
 
 def named(item: SeriesItem, input: WindowReader) -> str:
-    """What was read, as a record names it."""
+    """Return the name of the input for a record."""
     first, last = labels(item.times[[0, -1]], input.fitted.dates)
     return f"{item.name} {first} to {last}".strip()
 

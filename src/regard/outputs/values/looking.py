@@ -1,7 +1,7 @@
-"""Where a forecaster looked: rows are steps ahead of one target, columns the steps that were read.
+"""Attention of a forecaster: rows are steps ahead of one target, columns the steps that were read.
 
-Steps are numbers, in the target's own units. A decoder's steps read each other, all at once; patches of each target are
-a row of the batch of their own.
+Steps are numbers in the units of the target. A decoder's steps attend to each other in parallel; the patches of each
+target are a separate row of the batch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ def forecast_case(
     axes: Mapping[str, Axis],
     values: Callable[[Sequence[SeriesItem]], Tensor],
 ) -> Case:
-    """`values`: what the model says of windows, scaled: N T M P."""
+    """Return the case. `values`: scaled model outputs for windows: N T M P."""
     item, target = looked_at
     scaler, patches = input.fitted.scaler, isinstance(model, PatchForecaster)
 

@@ -1,6 +1,6 @@
-"""Values come out: numbers of the steps ahead, or of one series over the time of others, said all at once.
+"""Numeric output: the steps ahead, or one series over the time of others, all predicted in one pass.
 
-ŷ = decoder or head (Memory of the past, what is known ahead)         in the units of the table
+ŷ = decoder or head (Memory of the past, columns known ahead)         in the units of the table
 """
 
 from collections.abc import Sequence
@@ -25,29 +25,29 @@ from regard.outputs.values.looking import forecast_case
 from regard.outputs.values.result import SeriesForecast, drawn
 from regard.outputs.values.training import ValuesTraining
 
-PICTURES = 2  # of validation windows in the report
+PICTURES = 2  # validation windows in the report
 
 
 class ValuesOutput(ValuesTraining):
     def sample(self, model: Forecaster, example: Example) -> str:
-        """The first target of a validation window: what was said, and what did happen."""
+        """Return the first target of a validation window: predicted and actual values."""
         one = self.said(model, [example.input])
         few = np.unique(np.linspace(0, len(one.times) - 1, FEW).astype(int))
         said, true = ("  ".join(f"{table[step, 0]:.4g}" for step in few) for table in (one.values, one.actual))
         return f"{one.targets[0]}, {one.times[0]} to {one.times[-1]}\n→ {said}\n= {true}"
 
     def pictures(self, model: Forecaster, valid: Windows) -> list[Picture]:
-        """Validation windows with what was predicted."""
+        """Return validation windows with their predictions."""
         return [drawn("validation windows", [self.said(model, [item]) for item in valid.some(PICTURES)])]
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: Forecaster, inputs: Sequence[Any]) -> list[Prediction]:
-        """For each table (a Path, the text of a CSV, or columns by name) the steps of all its series."""
+        """Return the steps of all series of each table (a Path, the text of a CSV, or columns by name)."""
         asked = self._asked(model)
         return [asked.forecast(one) for one in inputs]
 
     def said(self, model: Forecaster, items: Sequence[SeriesItem]) -> SeriesForecast:
-        """What the model says for windows of one series, joined along time."""
+        """Return the predictions for windows of one series, joined along time."""
         return self._asked(model).said(items)
 
     def _asked(self, model: Forecaster) -> Forecasting:
@@ -58,7 +58,7 @@ class ValuesOutput(ValuesTraining):
         return Forecasting(self.recipe, self.input, values)
 
     def _values(self, model: Forecaster, items: Sequence[SeriesItem]) -> Tensor:
-        """N T M P, scaled."""
+        """Return scaled values: N T M P."""
         device, found = device_of(model), []
         for some in windows_at_once(items, self.input):
             known = torch.from_numpy(np.stack([item.known for item in some])).to(device)
@@ -67,12 +67,14 @@ class ValuesOutput(ValuesTraining):
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: Forecaster, one: Any, options: LookOptions) -> list[Told]:
-        """Of decoding.series, or the first; at decoding.at, or the end; decoding.target, or the first."""
+        """Return the output to explain: of decoding.series, or the first; at decoding.at, or the end; of
+        decoding.target, or the first.
+        """
         looked_at, text, found = self._asked(model).line(one, options.output)
         return [Told(looked_at, text, said=found.said(looked_at.target))]
 
     def again(self, model: Forecaster, told: Told, one: Any) -> Told:
-        """Of each input its own: what is asked about is the number, whatever it is."""
+        """Return the prediction for the other input: the explained value is the number itself."""
         return self.tell(model, one, LookOptions())[0]
 
     def case(self, model: Forecaster, one: Any, told: Told) -> Case:

@@ -1,4 +1,4 @@
-"""What `predict` gives for a table: the steps of every series, as arrays, as CSV, as JSON, as a picture."""
+"""Predictions for a table: the steps of every series as arrays, CSV, JSON or a figure."""
 
 import csv
 import io
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, SAID, BAND, TRUE = "#44403c", "#1d4e89", "#8ab8f0", "#c2410c"
-MOST = 12  # panels of one picture
-SHOWN = 2  # as many horizons of the past are drawn before what was predicted
+MOST = 12  # maximum panels of a figure
+SHOWN = 2  # horizons of the past drawn before the prediction
 PICTURES = tuple(suffix for suffix in SUFFIXES if suffix in (".png", ".svg", ".pdf"))
 
 
 @dataclass(frozen=True)
 class SeriesForecast:
-    """Steps of one series: T steps, M targets, P quantiles (none: P = 0). `past` and `actual` are for pictures."""
+    """Steps of one series: T steps, M targets, P quantiles (none: P = 0). `past` and `actual` are for figures."""
 
     name: str
     times: list[str]
@@ -36,8 +36,8 @@ class SeriesForecast:
     quantiles: tuple[float, ...]
     bands: np.ndarray  # T M P
     past_times: list[str]
-    past: np.ndarray  # S M; empty where the targets' own past is not read
-    actual: np.ndarray  # up to T M: what did happen, where the table has it
+    past: np.ndarray  # S M; empty if the targets' past is not read
+    actual: np.ndarray  # up to T M: actual values, if the table has them
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {"series": self.name, "times": self.times}
@@ -50,7 +50,7 @@ class SeriesForecast:
         return found
 
     def said(self, target: int) -> Said:
-        """The values of one target, within the widest of its bands."""
+        """Return the values of one target, with its widest band."""
         values, bands, few = self.values[:, target], self.bands[:, target], self.quantiles
         low, high = (bands[:, 0], bands[:, -1]) if len(few) > 1 else (values[:0], values[:0])
         band = f"{few[0]:g} to {few[-1]:g}" if len(few) > 1 else ""
@@ -64,7 +64,7 @@ class SeriesForecast:
 
 @dataclass(frozen=True)
 class Forecast(Prediction):
-    """All series of one table. `text` is CSV, a line for each step of each series."""
+    """All series of one table. `text` is CSV, one line for each step of each series."""
 
     series: tuple[SeriesForecast, ...] = ()
 
@@ -78,7 +78,7 @@ class Forecast(Prediction):
         return {"input": self.input, "series": [one.as_dict() for one in self.series]}
 
     def save(self, path: str | Path) -> Path:
-        """Draw into a .png, .svg or .pdf file."""
+        """Save as a .png, .svg or .pdf file."""
         path = Path(path)
         if path.suffix not in PICTURES:
             raise CallError(f"{path}: a picture's name ends with {', '.join(PICTURES)}")
@@ -87,7 +87,7 @@ class Forecast(Prediction):
 
 
 def as_csv(series: tuple[SeriesForecast, ...], time: str, id: str | None) -> str:
-    """Columns: the id, if there is one; the time; each target, and its quantiles as target_0.1, ..."""
+    """Return the table as CSV: the id, if there is one; the time; each target, and its quantiles as target_0.1, ..."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     first = series[0]
@@ -101,8 +101,8 @@ def as_csv(series: tuple[SeriesForecast, ...], time: str, id: str | None) -> str
 
 
 def draw(series: Sequence[SeriesForecast]) -> "Figure":
-    """A panel for each target of each series, up to a dozen."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # a service without torch may do without it
+    """Draw a panel for each target of each series, up to twelve."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # optional for a service without torch
     from matplotlib.figure import Figure
 
     panels = [(one, m) for one in series for m in range(len(one.targets))][:MOST]
@@ -128,7 +128,7 @@ def _panel(axes, one: SeriesForecast, m: int, *, legend: bool) -> None:
         low, high = one.bands[:, m, p], one.bands[:, m, -1 - p]
         name = f"{one.quantiles[p]:g} to {one.quantiles[-1 - p]:g}"
         axes.fill_between(ahead, low, high, color=BAND, alpha=0.35, lw=0, label=name)
-    # joined to the last value that was known, so that the eye sees no gap
+    # joined to the last known value, so that there is no visible gap
     joined = np.concatenate([past[-1:, m], one.values[:, m]]) if shown else one.values[:, m]
     axes.plot(np.arange(shown - (1 if shown else 0), shown + len(ahead)), joined, color=SAID, lw=1.8, label="predicted")
     if len(one.actual):
@@ -145,9 +145,9 @@ def _panel(axes, one: SeriesForecast, m: int, *, legend: bool) -> None:
 
 
 def drawn(what: str, series: Sequence[SeriesForecast]) -> Picture:
-    """For a page."""
+    """Return the figure for a page."""
     out = io.BytesIO()
     draw(series).savefig(out, format="svg")
-    address = f"data:image/svg+xml;base64,{b64encode(out.getvalue()).decode()}"  # an image: its styles stay its own
-    note = "Past, prediction and what did happen. Shades: intervals between the outer quantiles, where there are any."
+    address = f"data:image/svg+xml;base64,{b64encode(out.getvalue()).decode()}"  # an image keeps its styles
+    note = "Past, prediction and actual values. Shaded: intervals between the outer quantiles, if predicted."
     return Picture(f"Predictions for {what}", f'<img class="paper" alt="predictions" src="{address}">', note)

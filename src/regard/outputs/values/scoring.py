@@ -1,8 +1,8 @@
-"""Scores of a forecaster over all windows of a part: itself and every baseline, by step, target and period.
+"""Scores of a forecaster and every baseline over all windows of a part, by step, target and period.
 
-Every window of the test part is an origin, one step after the other, and none is left out: a rolling back-test. Its
-rows by period show whether a good mean hides a bad stretch. Errors are of scaled values, as is usual in the literature;
-the table by target also has them in the user's own units.
+Every window of the test part is an origin, one step after the other: a rolling back-test. Its rows by period show
+whether a good mean hides a bad period. Errors are of scaled values, as is usual in the literature; the table by target
+also has them in the user's units.
 """
 
 from typing import Any
@@ -23,14 +23,14 @@ from regard.outputs.values.baselines import Baselines
 
 PERIODS = 5
 SHOWN = {"linear": "ridge regression", "mean": "the mean", "last": "the last value", "seasonal": "the last season"}
-WATCHED = 256  # windows whose attention is held against a known lag
+WATCHED = 256  # windows whose attention is compared with a known lag
 
 
 @torch.inference_mode()
 def errors(
     model: Forecaster, windows: Windows, baselines: Baselines, batch: int, *, beside: bool = False
 ) -> tuple[dict[str, Errors], np.ndarray]:
-    """The errors of the model (and, `beside`, of the baselines); and the period of every window."""
+    """Return the errors of the model (with `beside`, also of the baselines), and the period of every window."""
     lay, device = windows.layout, device_of(model)
     period = _periods(windows)
     naive = np.array([baselines.naive_of(one.name, lay.targets) for one in windows.panel.series])
@@ -57,7 +57,7 @@ def errors(
 def window_errors(
     model: Forecaster | None, windows: Windows, baselines: Baselines, batch: int
 ) -> dict[str, Float[np.ndarray, " N"]]:
-    """The mean squared error of each window: that of the model, or without one, those of the baselines."""
+    """Return the mean squared error of each window, of the model, or without one, of the baselines."""
     lay, found = windows.layout, dict[str, list[np.ndarray]]()
     for some in in_order(windows, batch):
         if model is None:
@@ -72,7 +72,7 @@ def window_errors(
 
 
 def _periods(windows: Windows) -> np.ndarray:
-    """Equal stretches of time, by the first step that is said."""
+    """Return equal periods of time, by the first predicted step."""
     order = np.argsort(np.argsort(windows.first_said, kind="stable"), kind="stable")
     return order * PERIODS // max(1, len(order))
 
@@ -80,7 +80,7 @@ def _periods(windows: Windows) -> np.ndarray:
 def scores(
     model: Forecaster, windows: Windows, fitted: Fitted, baselines: Baselines, batch: int, lag: int | None
 ) -> Scores:
-    """All that `regard evaluate` prints."""
+    """Return all scores that `regard evaluate` prints."""
     found, period = errors(model, windows, baselines, batch, beside=True)
     lay, targets = windows.layout, fitted.roles.targets
     values = found[""].means()
@@ -114,9 +114,7 @@ def scores(
         "mse by step ahead": by_step, "errors by target": by_target, "rolling back-test: mse by period": by_period,
     }  # fmt: skip
     scaled = bool((fitted.scaler.deviation != 1).any())
-    notes = {
-        "errors": "of values scaled by the training part's mean and deviation" if scaled else "of values as they are"
-    }
+    notes = {"errors": "values scaled by the training part's mean and deviation" if scaled else "unscaled values"}
     if lag is not None:
         attended = attended_lags(model, windows, lag)
         if attended:
@@ -128,9 +126,10 @@ def scores(
 
 @torch.no_grad()
 def attended_lags(model: Forecaster, windows: Windows, lag: int) -> list[dict[str, Any]]:
-    """Each head of attention over the past: the lag it attends to most often, and how often that and the known one.
+    """Return the lag that each head attends to most often over the past, and how often it attends to that and to the
+    known lag.
 
-    The lag of a step is its own place less the place of the step that it attends to most.
+    The lag of a step is its position minus the position of the step that it attends to most.
     """
     lay, device = windows.layout, device_of(model)
     some = SeriesBatch.of(windows, np.linspace(0, len(windows) - 1, min(WATCHED, len(windows))).astype(np.int64)).to(

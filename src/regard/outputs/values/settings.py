@@ -1,4 +1,4 @@
-"""The recipe of series from series: forecasting, and one series from others over the same time."""
+"""The recipe of series from series: forecasting, and prediction of one series from others over the same time."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -18,16 +18,16 @@ from regard.settings.recipe import Recipe
 
 
 class ValuesSettings(Settings):
-    """What all forecasters have above their encoder, and how their errors are weighed."""
+    """Settings of the layers above every encoder, and of the loss."""
 
     quantiles: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], BeforeValidator(names)] = Field(
         [], description="quantiles to predict, such as 0.1,0.5,0.9; none: one value for each step"
     )
-    loss: Literal["mse", "mae"] = Field("mse", description="error that is made small, where there are no quantiles")
+    loss: Literal["mse", "mae"] = Field("mse", description="training loss if `quantiles` is empty")
     instance_norm: Literal["window", "last", "none"] = Field(
         "window",
-        description="taken from each window's targets and given back to the output: its mean and deviation, its last "
-        "value, or nothing",
+        description="subtracted from each window's targets and added to the output again: its mean and deviation, its "
+        "last value, or nothing",
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -37,16 +37,16 @@ class ValuesSettings(Settings):
 
 
 class RecurrentForecasterSettings(RecurrentSeriesSettings, ValuesSettings):
-    """A recurrent encoder reads the past, a recurrent decoder writes the future; with attention or without."""
+    """A recurrent encoder reads the past, a recurrent decoder predicts the future, with or without attention."""
 
     context: Literal["initial", "constant", "attention"] = Field(
         "attention",
         description="how the past reaches the decoder: as its first state, as one vector at every step, by attention",
     )
     query: Literal["previous", "current"] = Field(
-        "current", description="state that asks: before the step (Bahdanau) or after it (Luong); attention only"
+        "current", description="state used as query: before the step (Bahdanau) or after it (Luong); attention only"
     )
-    score: ScoreName = Field("additive", description="how a query is held against a key; attention only")
+    score: ScoreName = Field("additive", description="how a query is scored against a key; attention only")
     decoder_layers: int = Field(1, ge=1, description="depth of the decoder")
 
 
@@ -57,9 +57,11 @@ class TransformerForecasterSettings(TransformerSeriesSettings, ValuesSettings):
 
 
 class PatchForecasterSettings(PatchSettings, ValuesSettings):
-    """PatchTST: pieces of a series as words, each target on its own, with the same weights for all."""
+    """PatchTST: patches of a series as tokens, each target separately, with the same weights for all."""
 
-    shortcut: bool = Field(False, description="add a linear map of the whole look-back to what the Transformer says")
+    shortcut: bool = Field(
+        False, description="add a linear map of the whole look-back to the output of the Transformer"
+    )
     head_dropout: float = Field(0.0, ge=0, lt=1, description="the same, before the output layer")
 
 
@@ -67,11 +69,11 @@ ModelSettings = RecurrentForecasterSettings | TransformerForecasterSettings | Pa
 
 
 class ForecastOutputSettings(Settings):
-    """What of a table is predicted."""
+    """Which part of a table is predicted."""
 
     series: str | None = Field(None, description="only this one of several series")
-    target: str | None = Field(None, description="only this target, where one is looked at; by default the first")
-    at: str | None = Field(None, description="the last time that the model may know; by default the table's end")
+    target: str | None = Field(None, description="target to explain; by default the first")
+    at: str | None = Field(None, description="last time that the model reads; by default the table's end")
     batch: int = Field(256, ge=1, description="windows that go through the model together")
 
 
@@ -82,18 +84,21 @@ class ForecastRecipe(Recipe):
     data: WindowSettings = Field(description="the user's table and how it is read")
     model: Annotated[ModelSettings, Field(discriminator="kind")] = Field(description="the model and its sizes")
     decoding: ForecastOutputSettings = Field(
-        ForecastOutputSettings.model_validate({}), description="what of a table is predicted"
+        ForecastOutputSettings.model_validate({}), description="which part of a table is predicted"
     )
 
     def problems(self) -> Iterator[tuple[str, str]]:
         data, model = self.data, self.model
         if isinstance(model, PatchForecasterSettings):
             if data.past or data.future or data.calendar:
-                yield "model.kind", "reads each target alone; past, future and calendar need recurrent or transformer"
+                yield (
+                    "model.kind",
+                    "reads each target separately; past, future and calendar need recurrent or transformer",
+                )
             if model.patch > data.look_back:
                 yield "model.patch", f"is longer than data.look_back={data.look_back}"
         if data.mode == "convert" and model.instance_norm != "none":
-            yield "model.instance_norm", "needs the targets' own past, which data.mode=convert does not have"
+            yield "model.instance_norm", "needs the targets' past, which data.mode=convert does not have"
         step = data.look_back + data.horizon
         if self.training.max_tokens < step:
             yield "training.max_tokens", f"is less than one window of look_back + horizon = {step} steps"

@@ -1,6 +1,6 @@
-"""A forecaster learns from windows of a table, and is held against baselines that the same table gives.
+"""Training of a forecaster on windows of a table, and its comparison with baselines from the same table.
 
-Examples are windows, and their targets are numbers and not ids: they are prepared and put into batches here.
+Examples are windows with numbers as targets instead of ids: they are prepared and batched here.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
         return self.input.test_windows(), ""
 
     def test_scores(self, model: Forecaster, examples: Windows, alignments: bool) -> Scores:
-        """MSE, MAE, MASE, pinball, with the baselines beside them, by step, target and period."""
+        """Return MSE, MAE, MASE and pinball loss with those of the baselines, by step, target and period."""
         batch, lag = self.recipe.decoding.batch, self.recipe.data.lag
         return scores(model, examples, self.input.fitted, self.fitted_baselines, batch, lag)
 
@@ -79,7 +79,7 @@ class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
         return examples.spread(most)
 
     def answers(self, model: Forecaster, examples: Windows) -> Float[np.ndarray, " N"]:
-        """The mean squared error of each window."""
+        """Return the mean squared error of each window."""
         return window_errors(model, examples, self.fitted_baselines, self.recipe.decoding.batch)["model"]
 
     def baselines(self, train: Windows, examples: Windows) -> dict[str, Float[np.ndarray, " N"]]:
@@ -87,7 +87,9 @@ class ValuesTraining(Output[ForecastRecipe, WindowInput, Forecaster]):
         return {SHOWN[name]: errors for name, errors in found.items()}
 
     def tally(self, answers: Float[np.ndarray, " N"], examples: Windows) -> Tally:
-        """Neighbors overlap, and are no examples of their own: as many as a horizon has steps are drawn together."""
+        """Return the tally over blocks as long as a horizon, which are resampled together because neighboring windows
+        overlap.
+        """
         blocks = np.arange(len(answers)) // max(1, examples.layout.horizon)
         return Tally.of_shares(np.stack([np.bincount(blocks, answers), np.bincount(blocks)], 1))
 

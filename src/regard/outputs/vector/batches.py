@@ -1,8 +1,7 @@
-"""Pictures and captions that are told apart within their batch.
+"""Batches of pictures and captions for contrastive training.
 
-A batch has a picture once, with one of its captions: in the next epoch it comes with the next one, so that each is read
-as often as the others. Who meets whom is random: captions of like length are not put together, as their length would
-then no longer tell any of them apart.
+A batch has a picture once, with one of its captions; the next epoch uses the next caption, so that all are read equally
+often. Batches are random: captions of similar length are not grouped, because length also distinguishes captions.
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from regard.inputs.text.pairs import Frame
 
 @dataclass(frozen=True)
 class MatchBatch:
-    """Pictures (or their features), a caption of each as an encoder reads it, and whether caption j is picture i's."""
+    """Pictures (or their features), one caption of each as tokens, and whether caption j belongs to picture i."""
 
     source: Tensor
     text: Int[Tensor, "B S"]
@@ -36,14 +35,14 @@ class MatchBatch:
 
 
 class MatchBatches(PlannedBatches[MatchBatch]):
-    """Every picture once in an epoch. A batch is cut to the budget by its size, alike for all of them."""
+    """Batches with every picture once in an epoch. Batch sizes follow the budget, and are about equal."""
 
     def __init__(self, examples: MediaExamples, frame: Frame, max_tokens: int, *, seed: int = 0) -> None:
         self._examples, self._frame = examples, frame
         self._captions = [examples.target(row) for row in range(len(examples))]
-        _, first = np.unique(examples.numbers, return_index=True)  # those that have a caption
+        _, first = np.unique(examples.numbers, return_index=True)  # pictures with a caption
         self._said = np.split(np.arange(len(examples)), first[1:])
-        names: dict[bytes, int] = {}  # captions that read the same are the same
+        names: dict[bytes, int] = {}  # captions with equal text are the same
         self._texts = np.array([names.setdefault(ids.tobytes(), len(names)) for ids in self._captions], np.int64)
         regions, lengths = examples.lengths()
         longest = np.array([lengths[rows].max(initial=0) for rows in self._said], np.int32)
@@ -56,7 +55,7 @@ class MatchBatches(PlannedBatches[MatchBatch]):
         return np.array_split(order, -(-len(order) // self._size)) if len(order) else []
 
     def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> MatchBatch:
-        if not len(rows):  # a process without a share: one picture, and nothing is right for it
+        if not len(rows):  # a process without a share gets one picture without any matching caption
             source = self._examples.source(np.zeros(1, np.int64), epoch)
             return MatchBatch(source, self._frame.read([[]]), torch.zeros(1, 1).bool())
         chosen = np.array([self._said[row][(epoch + row) % len(self._said[row])] for row in rows])
@@ -64,7 +63,7 @@ class MatchBatches(PlannedBatches[MatchBatch]):
         return MatchBatch(self._examples.source(chosen, epoch), text, self._right(rows, chosen))
 
     def _right(self, rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> Bool[Tensor, "B B"]:
-        """Also where the caption that came with another picture is one of this picture's own."""
+        """Return the matches, including captions of another picture in the batch that also belong to this one."""
         where: dict[int, list[int]] = {}
         for column, text in enumerate(self._texts[chosen].tolist()):
             where.setdefault(text, []).append(column)
@@ -76,8 +75,9 @@ class MatchBatches(PlannedBatches[MatchBatch]):
 
 
 class ContrastBatches(ExampleBatches):
-    """Of pairs of texts: two at least, if there are two, as a lone pair has nothing to be held against; one that was
-    left alone joins another batch."""
+    """Batches of pairs of texts with at least two pairs, if there are two, as contrast needs another pair. A single
+    remaining pair joins another batch.
+    """
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         plan = super()._plan(epoch)

@@ -1,4 +1,4 @@
-"""A vector comes out: one for each text, near those of texts that belong to it.
+"""Vector output: one vector for each text, near those of texts that belong to it.
 
 pairs → token ids → batches → encoder → two vectors a pair → contrast with the other pairs      (training)
 text  → token ids → encoder → one vector                                                        (prediction)
@@ -25,15 +25,15 @@ from regard.outputs.result import Candidate, Measure, Prediction, Scores, Tally,
 from regard.outputs.vector.encode_training import VectorTraining
 from regard.outputs.vector.texts_looking import Other, texts_case
 
-QUICK = 1000  # validation pairs that are told apart while training goes on
-COMPARING = ABOUT_OUTPUT  # methods that ask what the cosine of two texts feels
+QUICK = 1000  # validation pairs compared during training
+COMPARING = ABOUT_OUTPUT  # methods that explain the cosine of two texts
 
 
 class VectorOutput(VectorTraining):
     gives_vectors: ClassVar[bool] = True
 
     def quick(self, model: Embedder, valid: Examples) -> dict[str, float]:
-        """How often a text finds its partner among others."""
+        """Return how often a text finds its partner among others."""
         return self._retrieval(model, valid.examples(QUICK))
 
     def sample(self, model: Embedder, example: Example) -> str:
@@ -46,7 +46,7 @@ class VectorOutput(VectorTraining):
         return [Vector.of(text, vector) for text, vector in zip(inputs, vectors, strict=True)]
 
     def given_candidates(self, model: Embedder, inputs: Sequence[str], outputs: Sequence[str]) -> list[Candidate]:
-        """The cosine of the two vectors, for each pair of an input and an output."""
+        """Return the cosine of the two vectors of each input and output."""
         cosines = self._cosines(
             model, [self.read_text(one) for one in inputs], [self.read_text(one) for one in outputs]
         )
@@ -61,8 +61,7 @@ class VectorOutput(VectorTraining):
         if options.output is None:
             if options.method in COMPARING:
                 raise CallError(
-                    "a text alone says nothing whose reasons could be asked for; what makes two texts alike can be: "
-                    "give the other one (output=..., --target)"
+                    "this method explains the cosine of two texts: give the other one (output=..., --target)"
                 )
             return [Told(None, "")]
         item, other = self.read_text(one), self.read_text(options.output)
@@ -70,8 +69,10 @@ class VectorOutput(VectorTraining):
         return [Told(Other(other, joined), other.text, self._cosines(model, [item], [other])[0])]
 
     def case(self, model: Embedder, one: str, told: Told) -> Case:
-        """Self-attention of the text. With another text: of both as one pair, where the encoder has segments for it,
-        as BERT has; else, and for methods that ask about the cosine of the two, of the text and its pooled vector."""
+        """Return the case of the text's self-attention. With another text: of both as one pair, if the encoder has
+        segments, as BERT has. Otherwise, and for methods that explain the cosine of the two: of the text and its
+        pooled vector.
+        """
         item, other = self.read_text(self.item_of(one).text), told.target
         if other is None or other.joined:
             return texts_case(model, self.input, item, None if other is None else other.item, self.most - 1)
@@ -80,25 +81,25 @@ class VectorOutput(VectorTraining):
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def test_scores(self, model: Embedder, examples: Sequence[Example], alignments: bool) -> Scores:
-        """How often each text of the test data finds its partner among all of them, in both directions."""
+        """Return how often each text of the test data finds its partner among all of them, in both directions."""
         return Scores({**self._retrieval(model, examples), "pairs": float(len(examples))})
 
     def measure(self) -> Measure:
         return Measure("recall_at_1", percent=False)
 
     def answers(self, model: Embedder, examples: Sequence[Example]) -> Float[np.ndarray, "N N"]:
-        """How alike each source and each target are."""
+        """Return the similarity of each source and each target."""
         sources, targets = self._sides(model, examples)
         return sources @ targets.T
 
     def baselines(self, train: Examples, examples: Sequence[Example]) -> dict[str, Float[np.ndarray, "N N"]]:
-        """Words that both have, by TF-IDF."""
+        """Return the baseline: shared words, by TF-IDF."""
         texts = [[text] for one in examples for text in (one.input, one.texts[0])]
         vectors = tfidf(texts, texts[:1]) if has_tfidf() else None
         return {} if vectors is None else {"TF-IDF": (vectors[0][::2] @ vectors[0][1::2].T).toarray()}
 
     def tally(self, answers: Float[np.ndarray, "N N"], examples: Sequence[Example]) -> Tally:
-        """Of each pair, how often one finds the other, of both ways."""
+        """Return how often the two texts of each pair find each other, in both directions."""
         there, back = partner_ranks(answers, np.eye(len(answers)), _pairs(examples))
         return Tally.of_shares([(int(one == 1) + int(other == 1), 2) for one, other in zip(there, back, strict=True)])
 

@@ -1,4 +1,4 @@
-"""An encoder of texts learns from pairs that belong together; each text is read by the same encoder."""
+"""Training of a text encoder on pairs that belong together; one encoder reads both texts."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from regard.outputs.vector.vectorizer import Vectorizer
 
 
 class VectorTraining(Output[EncodeRecipe, TextInput, Embedder]):
-    """Targets are texts, too, and the input reads both sides of a pair."""
+    """Training with texts as targets; the input reads both sides of a pair."""
 
     gives: ClassVar[str] = "a vector"
     unit: ClassVar[str] = "pairs"
@@ -42,7 +42,7 @@ class VectorTraining(Output[EncodeRecipe, TextInput, Embedder]):
 
     def build(self) -> Embedder:
         encoder, how = self.input.encoder(), self.recipe.vectors
-        assert isinstance(encoder, Bert)  # the recipe has no other
+        assert isinstance(encoder, Bert)  # the only one of the recipe
         return Embedder(encoder, Pooling(how.pooling), normalize=how.normalize, temperature=how.temperature)
 
     def side(self, model: Embedder) -> Vectorizer:
@@ -51,7 +51,7 @@ class VectorTraining(Output[EncodeRecipe, TextInput, Embedder]):
 
     @property
     def most(self) -> int:
-        """Tokens of the longest text, without those that begin and end it."""
+        """Return the maximum tokens of a text, without start and end tokens."""
         return self.recipe.data.max_length - 1
 
     @property
@@ -66,10 +66,10 @@ class VectorTraining(Output[EncodeRecipe, TextInput, Embedder]):
         return item._replace(ids=item.ids[: self.most])
 
     def read_text(self, text: str) -> TextItem:
-        """Cut at the longest that the model knows, or refused."""
+        """Return the item of a text: truncated at the model's limit, or an error."""
         item = self.input.read(text)
         if len(item.ids) > self.most and self.recipe.data.overlong != "cut":
             raise CallError(
-                f"the text {text[:40]!r} has {len(item.ids)} tokens, more than the {self.most} that the model reads"
+                f"the text {text[:40]!r} has {len(item.ids)} tokens, more than the model's limit of {self.most}"
             )
         return self.cut(text)

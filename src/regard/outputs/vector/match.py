@@ -1,6 +1,6 @@
-"""Pictures and texts in one space: which text says what a picture shows, and which picture shows what a text says.
+"""Pictures and texts in one space: find the text that describes a picture, or the picture of a text.
 
-pictures and captions → stores → batches → two towers → each pair told apart from the others       (training)
+pictures and captions → stores → batches → two towers → each pair contrasted with the others       (training)
 picture, labels → vectors → cosines → the label that fits best, though none was trained on          (prediction)
 """
 
@@ -23,17 +23,17 @@ from regard.outputs.result import Candidate, Measure, Prediction, Scores, Tally
 from regard.outputs.vector.matching import Matching
 from regard.outputs.vector.two_towers import TwoTowersOutput
 
-QUICK = 500  # validation pictures that are told apart while training goes on
+QUICK = 500  # validation pictures compared during training
 
 
 class Match(TwoTowersOutput):
     def quick(self, model: TwoTowers, valid: MediaExamples) -> dict[str, float]:
-        """How well some pictures and their captions find each other."""
+        """Return how often some pictures and their captions find each other."""
         return {"temperature": 1 / model.scale.item(), **self._told_apart(model, valid.examples(QUICK)).values}
 
     # ----------------------------------------------------------------------------------------------------- prediction
     def predict(self, model: TwoTowers, inputs: Sequence[Any]) -> list[Prediction]:
-        """Which of the labels (or, without any, of the kept captions) says best what each picture shows."""
+        """Return the best label for each picture (without labels: the best of the kept captions)."""
         return [*self._matching(model).predictions([self.input.name(one) for one in inputs], inputs)]
 
     def _matching(self, model: TwoTowers) -> Matching:
@@ -44,13 +44,13 @@ class Match(TwoTowersOutput):
         )  # fmt: skip
 
     def given_candidates(self, model: TwoTowers, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
-        """The cosine of each picture and its text."""
+        """Return the cosine of each picture and its text."""
         cosines = self._matching(model).cosines(inputs, outputs)
         return [Candidate(text, score=cosine) for text, cosine in zip(outputs, cosines, strict=True)]
 
     # --------------------------------------------------------------------------------------------------------- looking
     def tell(self, model: TwoTowers, one: Any, options: LookOptions) -> list[Told]:
-        """What is looked at is the cosine with a text: the given one, or those that fit best."""
+        """Return the texts to explain, with their cosines: the given one, or the best ones."""
         texts = [options.output]
         if options.output is None:
             texts = [candidate.text for candidate in self.predict(model, [one])[0].n_best]
@@ -61,7 +61,9 @@ class Match(TwoTowersOutput):
         return model.image
 
     def case(self, model: TwoTowers, one: Any, told: Told) -> Case:
-        """The text looks at the regions of the picture; beside it stands which of its words the text tower heeds."""
+        """Return the case: the text's attention over the regions of the picture, and the weights of the text tower
+        over its words.
+        """
         picture, said = self.input.read(one), self.read_text(told.target)
         image, text = self.side(model.image, self.input), self.side(model.text, self.text)
         axes = {"target": whole(told.text), "source": self.input.axis(picture), "read": self.text.axis(said)}
@@ -70,7 +72,9 @@ class Match(TwoTowersOutput):
 
     # ------------------------------------------------------------------------------------------------------ evaluation
     def test_scores(self, model: TwoTowers, examples: Sequence[Example], alignments: bool) -> Scores:
-        """Recall at 1, 5 and 10 both ways beside chance; and zero-shot accuracy, where there are labeled pictures."""
+        """Return recall at 1, 5 and 10 in both directions and by chance; and zero-shot accuracy, if there are labeled
+        pictures.
+        """
         found = self._told_apart(model, examples)
         values = {**found.values, "pictures": float(len(examples))}
         if self.recipe.data.zero_shot is not None:
@@ -91,7 +95,7 @@ class Match(TwoTowersOutput):
         return Measure("image_to_text_at_1", of_hits=True)
 
     def answers(self, model: TwoTowers, examples: Sequence[Example]) -> Float[np.ndarray, "N M"]:
-        """How well each picture and each caption fit."""
+        """Return the similarity of each picture and each caption."""
         texts = [text for example in examples for text in example.texts]
         return self.similarity(model, [example.input for example in examples], texts).numpy()
 

@@ -1,4 +1,4 @@
-"""Which text says best what a picture shows, of vectors of length 1, whoever makes them. No torch.
+"""Matching of pictures and texts by vectors of length 1 from any backend. Needs no torch.
 
 p(text | picture) = softmax over the texts of scale · cos(picture, text)
 """
@@ -21,24 +21,24 @@ Vectors = Float[np.ndarray, "N D"]
 
 
 def load_captions(folder: Path) -> list[str]:
-    """Those of training that a run keeps, for whoever asks without labels."""
+    """Load the training captions of a run, used if no labels are given."""
     try:
         return json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
     except OSError as error:
-        raise RegardError(f"{folder}: the run has lost its captions ({error})") from None
+        raise RegardError(f"{folder}: cannot read the captions of the run ({error})") from None
 
 
 def matchable(input: Any, text: str, most: int) -> Any:
-    """The item of a text, cut at the longest that training read."""
+    """Return the item of a text, truncated at the longest length of training."""
     item = input.read(text)
     if not item.ids:
-        raise CallError(f"the text {text!r} has no token: there is nothing to match")
+        raise CallError(f"the text {text!r} has no token to match")
     return item._replace(ids=item.ids[:most])
 
 
 @dataclass(frozen=True)
 class Matching:
-    """`pictures` and `texts` make vectors of length 1 of what they are given."""
+    """Zero-shot classification; `pictures` and `texts` are functions that return vectors of length 1."""
 
     recipe: Any
     captions: Sequence[str]
@@ -47,10 +47,10 @@ class Matching:
     texts: Callable[[Sequence[str]], Vectors]
 
     def predictions(self, names: Sequence[str], inputs: Sequence[Any]) -> list[Labeled]:
-        """Which of the labels (or, without any, of the kept captions) says best what each picture shows."""
+        """Return the best label for each picture (without labels: the best of the kept captions)."""
         labels = self.recipe.decoding.labels or self.captions
         if not labels:
-            raise CallError("say what the pictures may show, to choose from: labels=['a dog', 'a cat']")
+            raise CallError("give the labels to choose from: labels=['a dog', 'a cat']")
         vectors = self.of_labels(labels) if self.recipe.decoding.labels else self.texts(labels)
         scores = self.scale * self.pictures(inputs) @ vectors.T
         scores -= scores.max(1, keepdims=True)
@@ -58,14 +58,14 @@ class Matching:
         return [self._labeled(name, labels, chance) for name, chance in zip(names, chances, strict=True)]
 
     def of_labels(self, labels: Sequence[str]) -> Vectors:
-        """The mean over all templates, scaled to length 1 (CLIP, section 3.1.4)."""
+        """Return the mean over all templates, scaled to length 1 (CLIP, section 3.1.4)."""
         filled = [template.replace(LABEL, label) for template in self.recipe.decoding.templates for label in labels]
         vectors = self.texts(filled)
         mean = vectors.reshape(-1, len(labels), vectors.shape[1]).mean(0)
         return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
 
     def _labeled(self, name: str, labels: Sequence[str], chances: Float[np.ndarray, " N"]) -> Labeled:
-        """Log-probabilities among these labels; of kept captions, which are many, those of the best are told."""
+        """Return log-probabilities among these labels; of kept captions, which are many, only those of the best."""
         how = self.recipe.decoding
         order: list[int] = np.argsort(-chances, kind="stable").tolist()
         outputs = [Candidate(labels[n], float(chances[n]), float(np.exp(chances[n]))) for n in order[: how.n_best]]
@@ -73,5 +73,5 @@ class Matching:
         return Labeled(name, outputs, labels=[outputs[0].text], probabilities=told)
 
     def cosines(self, inputs: Sequence[Any], texts: Sequence[str]) -> list[float]:
-        """Of each picture with its text."""
+        """Return the cosine of each picture with its text."""
         return (self.pictures(inputs) * self.texts(texts)).sum(1).tolist()

@@ -1,4 +1,4 @@
-"""The recipes of vectors: texts near texts that belong to them, and texts near the pictures that they tell of."""
+"""The recipes of vectors: texts near texts that belong to them, and texts near the pictures that they describe."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -13,15 +13,15 @@ from regard.settings.base import Settings
 from regard.settings.encoder import EncoderSettings, PretrainedSettings
 from regard.settings.recipe import Recipe
 
-LABEL = "{}"  # where a template has the label
+LABEL = "{}"  # placeholder of the label in a template
 
 
 class VectorSettings(Settings):
-    """How a text's vectors become one, and how two of them are compared."""
+    """How the vectors of a text are pooled, and how two texts are compared."""
 
     pooling: Literal["mean", "cls", "summary"] = Field(
         "mean",
-        description="the mean of all vectors, that of the first token, or the encoder's own summary (pooler)",
+        description="the mean of all vectors, that of the first token, or the encoder's summary (pooler)",
     )
     normalize: bool = Field(True, description="scale vectors to length 1, so that their dot product is the cosine")
     temperature: float = Field(0.05, gt=0, description="cosines are divided by it in training; lower is stricter")
@@ -29,7 +29,7 @@ class VectorSettings(Settings):
 
 
 class EncodeRecipe(Recipe):
-    """Texts into vectors that are near each other where the texts belong together."""
+    """Text embedding: texts that belong together get similar vectors."""
 
     job: Literal["encode"] = Field("encode", description="the job: texts into vectors")  # pyright: ignore[reportIncompatibleVariableOverride]
     data: PairDataSettings = Field(description="pairs of texts that belong together, and how they are read")
@@ -46,12 +46,12 @@ class EncodeRecipe(Recipe):
 
 
 class MatchDataSettings(CaptionDataSettings):
-    """Pictures and what is said of them, as for captioning."""
+    """Pictures and their captions, as for captioning."""
 
     zero_shot: str | None = Field(
         None,
         description="labeled pictures, for `regard evaluate`: a folder with a sub-folder for each class, a list of "
-        "files and labels, an .npz, or corpus:NAME; none of them is trained on",
+        "files and labels, an .npz, or corpus:NAME; not used in training",
     )
 
 
@@ -62,29 +62,29 @@ class MatchModelSettings(Settings):
     text: Annotated[
         RecurrentTextSettings | TransformerTextSettings | PretrainedTextSettings, Field(discriminator="kind")
     ] = Field(description="the tower that reads texts")
-    width: int = Field(128, ge=1, description="width of the space in which pictures and texts meet")
+    width: int = Field(128, ge=1, description="width of the joint space of pictures and texts")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of each tower's pooled vector dropped in training")
     temperature: float = Field(
-        0.07, gt=0.01, description="what cosines are divided by at first; it is learned, and never below 0.01"
+        0.07, gt=0.01, description="initial divisor of cosines; it is learned, and at least 0.01"
     )
 
 
 class MatchAskSettings(Settings):
-    """How a trained model is asked."""
+    """How a trained model is used."""
 
-    labels: list[str] = Field(
-        [], description="what a picture may show, to choose from; empty: captions of the training data"
-    )
+    labels: list[str] = Field([], description="labels to choose from; empty: captions of the training data")
     templates: list[str] = Field(
-        [LABEL], min_length=1, description="sentences that labels are put into; the mean of their vectors is used"
+        [LABEL],
+        min_length=1,
+        description="sentences with a placeholder for the label; the mean of their vectors is used",
     )
-    n_best: int = Field(1, ge=1, le=1000, description="labels given back for each picture, the most probable first")
+    n_best: int = Field(1, ge=1, le=1000, description="labels returned for each picture, the most probable first")
     batch_tokens: int = Field(8192, ge=1, description="tokens, or regions of pictures, that are encoded together")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         for template in self.templates:
             if LABEL not in template:
-                yield "templates", f"has {template!r}, which has no {LABEL} for the label"
+                yield "templates", f"has {template!r}, which lacks {LABEL}"
         if any(not label.strip() for label in self.labels):
             yield "labels", "has an empty one"
         if len(set(self.labels)) < len(self.labels):
@@ -92,12 +92,12 @@ class MatchAskSettings(Settings):
 
 
 class MatchRecipe(Recipe):
-    """Pictures and texts as vectors that are near each other where the text says what the picture shows."""
+    """Pictures and texts as vectors: a text is near the pictures that it describes."""
 
     job: Literal["match"] = Field("match", description="the job: pictures and texts in one space")  # pyright: ignore[reportIncompatibleVariableOverride]
     data: MatchDataSettings = Field(description="the user's pictures and how they are read")
     model: MatchModelSettings = Field(description="the two towers and their sizes")
-    decoding: MatchAskSettings = Field(MatchAskSettings.model_validate({}), description="how the model is asked")
+    decoding: MatchAskSettings = Field(MatchAskSettings.model_validate({}), description="how the model is used")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         for name, why in fits(self.model.image.encoder, self.data):
@@ -110,7 +110,7 @@ class MatchRecipe(Recipe):
 def _encoder_problems(
     name: str, encoder: EncoderSettings, section: str, pooling: str, longest: int
 ) -> Iterator[tuple[str, str]]:
-    """Between an encoder, texts of so many tokens (the start token comes on top), and how they become one vector."""
+    """Yield conflicts of an encoder with its pooling, and with texts of `longest` tokens (plus the start token)."""
     if encoder.positions == "learned" and longest >= encoder.max_positions:
         yield "data.max_length", f"must be less than {name}.max_positions={encoder.max_positions}"
     if pooling == "summary" and not encoder.pooler:

@@ -1,4 +1,4 @@
-"""Self-attention of an encoder of texts: over one text, or over two that it reads as one pair."""
+"""Self-attention of a text encoder over one text, or over two that it reads as one pair."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,30 +16,30 @@ from regard.outputs.batched import device_of
 
 
 class Other(NamedTuple):
-    """The text that another one is held against; `joined`: both are read as one pair, in one go."""
+    """The text that another one is compared with; `joined`: both are read as one pair."""
 
     item: TextItem
     joined: bool
 
 
 def texts_case(model: Embedder, input: TextInput, item: TextItem, second: TextItem | None, most: int) -> Case:
-    """`most`: tokens that two texts may have together."""
+    """Return the case. `most`: maximum tokens of both texts together."""
     if second is not None and len(item.ids) + len(second.ids) > most:
-        raise CallError(f"the two texts have more tokens together than the {most} that the model reads")
+        raise CallError(f"the two texts together have more tokens than the model's limit of {most}")
     tokens, types = input.tokenizer.framed(item.ids, None if second is None else second.ids)
     device = device_of(model)
     segments = None if second is None else torch.tensor([types], device=device)
 
     def ask(without: Sequence[Parts]) -> Tensor:
         memory = model.encoder(torch.tensor([tokens], device=device), segments)
-        return memory.summary.new_empty(len(without), 0)  # nothing is said, so no step of it can be asked about
+        return memory.summary.new_empty(len(without), 0)  # there is no output with steps to score
 
     axis = input.axis(item)
     return Case(model, ask, {"source": axis if second is None else _joined(axis, input.axis(second))})
 
 
 def _joined(first: Axis, second: Axis) -> Axis:
-    """Two texts, read one after the other; the second does not begin anew."""
+    """Join the axes of two texts, read one after the other; the second has no start token."""
     shift = len(first.text) + 1
     words = max((token.word for token in first.tokens if token.word is not None), default=-1) + 1
     rest = (

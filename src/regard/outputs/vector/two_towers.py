@@ -1,4 +1,4 @@
-"""Two towers put pictures and texts into one space: how they learn, and the vectors that they make."""
+"""Two towers for pictures and texts in one space: training and vectors."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ from regard.outputs.vector.settings import MatchRecipe
 from regard.outputs.vector.vectorizer import Vectorizer
 from regard.parts import build_pooling
 
-KEPT = 1000  # captions of training that a run keeps, for whoever asks without labels
+KEPT = 1000  # training captions kept by a run, for predictions without labels
 
 
 def image_input(recipe: MatchRecipe) -> ImageInput:
@@ -38,7 +38,7 @@ def image_input(recipe: MatchRecipe) -> ImageInput:
 
 
 class TwoTowersOutput(Output[MatchRecipe, ImageInput, TwoTowers]):
-    """The picture is the input of the job; `text` is the input of the other side."""
+    """Two-tower output: the picture is the input of the job; `text` is the input of the text tower."""
 
     gives: ClassVar[str] = "a vector"
     unit: ClassVar[str] = "pairs"
@@ -90,15 +90,15 @@ class TwoTowersOutput(Output[MatchRecipe, ImageInput, TwoTowers]):
         return Tower(encoder, pooling(width), width, s.width, dropout=s.dropout, noise=noise, frozen=frozen)
 
     def similarity(self, model: TwoTowers, pictures: Sequence[Any], texts: Sequence[str]) -> Float[Tensor, "N M"]:
-        """The cosine of every picture (path, bytes, array or Pillow's) with every text."""
+        """Return the cosine of every picture (path, bytes, array or Pillow image) with every text."""
         return self.image_vectors(model, pictures) @ self.text_vectors(model, texts).T
 
     def image_vectors(self, model: TwoTowers, pictures: Sequence[Any]) -> Float[Tensor, "N D"]:
-        """Vectors of length 1 of pictures as a user gives them, or as `PictureItem`s."""
+        """Return vectors of length 1 of pictures in any supported form, or of `PictureItem`s."""
         return self.side(model.image, self.input).vectors([self.input.read(one) for one in pictures])
 
     def text_vectors(self, model: TwoTowers, texts: Sequence[str]) -> Float[Tensor, "N D"]:
-        """Vectors of length 1."""
+        """Return vectors of length 1."""
         return self.side(model.text, self.text).vectors([self.read_text(text) for text in texts])
 
     def side(self, tower: Tower, input: ImageInput | TextInput) -> Vectorizer:
@@ -115,7 +115,7 @@ class TwoTowersOutput(Output[MatchRecipe, ImageInput, TwoTowers]):
         return any(map(self.text.is_overlong, example.texts))
 
     def labeled_pictures(self, where: str) -> tuple[list[PictureItem], list[str]]:
-        """Pictures and their labels, to be told apart though none was trained on."""
+        """Return pictures and their labels for zero-shot evaluation."""
         data = self.recipe.data
         source = PictureSource(where, "test", Columns(dict.fromkeys(("image", "label")), folders=True))
         with TemporaryDirectory(prefix="regard-pictures-") as folder:
@@ -126,7 +126,7 @@ class TwoTowersOutput(Output[MatchRecipe, ImageInput, TwoTowers]):
 
 
 def spread(texts: Sequence[str], most: int) -> list[str]:
-    """At most so many different texts, taken evenly from all of them."""
+    """Return at most `most` different texts, evenly spread over all."""
     different = list(dict.fromkeys(texts))
     step = max(1, -(-len(different) // most))
     return different[::step]

@@ -1,8 +1,8 @@
-"""Inputs into vectors, and why a vector is near another one.
+"""Embedding of inputs, and explanation of the cosine of two vectors.
 
-    cos(v(x), w)          w is the other one: of another text, or of a text beside a picture
+    cos(v(x), w)          w is the other vector: of another text, or of the text of a picture
 
-The two do not see each other, so each of them is asked alone, with the other one as it was.
+The two inputs do not attend to each other, so each is explained separately with the other one fixed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from regard.outputs.batched import case_of, device_of, rows_of
 
 @dataclass(frozen=True)
 class Vectorizer:
-    """`embed` makes vectors, of `width`, of what the input collates; `batch_tokens` go through it together."""
+    """A pooled encoder. `embed` maps batches of the input to vectors of `width`; `batch_tokens` limits a batch."""
 
     input: Input
     encoder: nn.Module
@@ -34,19 +34,19 @@ class Vectorizer:
     batch_tokens: int
 
     def vectors(self, items: Sequence[Any]) -> Float[Tensor, "N D"]:
-        """In the order of the items, on the CPU."""
+        """Return the vectors in the order of the items, on the CPU."""
         found = rows_of(self.input, self.encoder, items, self.embed, self.batch_tokens)
         return torch.stack(found) if found else torch.empty(0, self.width)
 
     def unit(self, items: Sequence[Any]) -> Float[Tensor, "N D"]:
-        """The same, of length 1."""
+        """Return `vectors` scaled to length 1."""
         return normalize(self.vectors(items), dim=-1)
 
     def case(
         self, model: nn.Module, item: Any, other: Float[Tensor, " D"], axes: Mapping[str, Axis], **how: Any
     ) -> Case:
-        """The cosine of an item with the other vector, as something to look into; what that is of is the one row."""
-        other = other.clone().to(device_of(model))  # a vector for inference has no part in gradients
+        """Return the case of the cosine of an item with the other vector, which is the one row."""
+        other = other.clone().to(device_of(model))  # a vector for inference is detached
 
         def cosine(source: Any) -> Float[Tensor, "N 1"]:
             return (normalize(self.embed(source).float(), dim=-1) @ other)[:, None]
