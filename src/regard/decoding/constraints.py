@@ -32,7 +32,7 @@ class Constraints:
         if len(self.prefix) > self.max_length:
             raise CallError(f"the prefix has {len(self.prefix)} tokens: max_length={self.max_length} is too small")
         if any(token in (*NEVER, END, *self.forbidden) for token in self.prefix):
-            raise CallError(f"the prefix has a token in it that is never an output: {list(self.prefix)}")
+            raise CallError(f"the prefix contains a token that cannot be generated: {list(self.prefix)}")
 
     def only(self, step: int) -> int | None:
         """The one token that may come at this step; None: several may."""

@@ -1,4 +1,4 @@
-"""Questions and documents, for graphs, and spans of the graph `model`: two pointers of each window of a document."""
+"""Question answering with the graph `model`: two pointers for each window of a document."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

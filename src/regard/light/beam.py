@@ -1,4 +1,4 @@
-"""Beam search over arrays: equations, and the rule for when a sentence is done, are those of `regard.decoding.beam`.
+"""Beam search over arrays: same equations and stopping rule as `regard.decoding.beam`.
 
 score(y) = log p(y | x) / |y|^α + coverage(y)      |y| counts the end symbol
 """
@@ -17,11 +17,11 @@ def beam(
     steps: Any, state: Any, rules: Rules, *, size: int, n_best: int, alpha: float, coverage: float = 0.0,
     normalize: bool = True,
 ) -> list[list[Hypothesis]]:  # fmt: skip
-    """The `n_best` best hypotheses of each sentence (fewer, where fewer exist), best first.
+    """Return the `n_best` best hypotheses of each sentence (fewer if fewer exist), best first.
 
-    steps       `Steps`, or what helps them (`light/helped.py`), with the state that belongs to it
+    steps       `Steps`, or a wrapper (`light/helped.py`), with its state
     coverage    β; above 0, states are `CoveredState`
-    normalize   False takes logits for scores of at most 0 that are added up as they are
+    normalize   False treats logits as scores of at most 0, which are added without normalization
     """
     width = 1
     finished: list[list[Hypothesis]] = [[] for _ in range(state.rows)]
@@ -34,7 +34,7 @@ def beam(
         logits, state = steps.step(history[:, :, -1].reshape(-1), state)
         offset = open_score - normalizer(logits).reshape(-1, width) if normalize else open_score
         rules.apply(logits, step)
-        # 2 · size candidates a sentence: even if the `size` best of them end, `size` are left to go on
+        # 2 · size candidates a sentence: even if the `size` best of them end, `size` remain open
         total, origin, token = _top(logits.reshape(len(sentences), width, -1) + offset[:, :, None], 2 * size)
 
         ends = token == END
@@ -66,14 +66,14 @@ def beam(
 
 
 def _done(finished: list[Hypothesis], size: int, wanted: int, best_open: float) -> bool:
-    """Is the list final, when no open beginning can score above `best_open`?"""
+    """Whether the list is final: no open prefix can score above `best_open`."""
     if best_open == -math.inf or len(finished) >= size:
         return True
     return len(finished) >= wanted and finished[wanted - 1].score >= best_open
 
 
 def _top(scores: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """R W V → the `count` best of each R, best first: their scores, which of the W, which of the V."""
+    """Return the `count` best of each R, best first: scores, indices in W, indices in V (R W V input)."""
     flat = scores.reshape(len(scores), -1)
     count = min(count, flat.shape[1])
     place = np.argpartition(-flat, count - 1, axis=1)[:, :count]

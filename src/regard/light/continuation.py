@@ -1,4 +1,4 @@
-"""Text goes on, of the graph `decoder` of a language model."""
+"""Text continuation with the graph `decoder` of a language model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ from regard.outputs.result import Candidate, Prediction
 from regard.outputs.text.text_streamer import TextStreamer
 from regard.outputs.text.token_pieces import MOST, next_tokens_of
 
-LOOKED_AT = 20  # most tokens that a look lets the model go on with
+LOOKED_AT = 20  # maximum tokens that `look` generates
 GREEDY = SimpleNamespace(temperature=0.0, top_k=0, top_p=1.0, repetition_penalty=1.0, seed=0)
 
 
@@ -38,7 +38,7 @@ class LightContinuation(LightOutput):
         return self.recipe.model.context
 
     def predict(self, inputs: Sequence[str], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
-        """Continuations, best first; their texts do not repeat the prompt."""
+        """Return continuations, best first, without the prompt."""
         how = self.recipe.decoding
         prompts = [text for text in inputs for _ in range(how.n_best)]
         texts = self._written(prompts, how, how.max_length, prefix)
@@ -50,7 +50,7 @@ class LightContinuation(LightOutput):
         ]
 
     def stream(self, one: str, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
-        """In pieces, as soon as they are certain: whole characters, and no part of a stop text."""
+        """Stream pieces that are final: whole characters, and no part of a stop text."""
         said, text = "", self._begun(one, prefix)
 
         def news(piece: str) -> None:
@@ -66,7 +66,7 @@ class LightContinuation(LightOutput):
         return Prediction(one, [Candidate(said, text.log_probability)])
 
     def given_candidates(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Candidate]:
-        """log p(output | input), without an end token: the output may go on."""
+        """Return log p(output | input), without an end token: the output may continue."""
         found = []
         for text, said in zip(inputs, outputs, strict=True):
             new = self._after(text, said)
@@ -77,7 +77,9 @@ class LightContinuation(LightOutput):
         return found
 
     def look(self, one: str, output: str | None, prefix: str) -> list[AttentionRecord]:
-        """The prompt with what follows it: what is given, or what the model goes on with for a few tokens, greedily."""
+        """Explain the prompt with its continuation: the given one, or a few tokens that the model
+        generates greedily.
+        """
         if output is not None:
             return [self._record([*self.input.read(one).ids, *self._after(one, output)], output, None)]
         how, prompt = self.recipe.decoding, self.input.read(one + prefix).ids
@@ -111,12 +113,12 @@ class LightContinuation(LightOutput):
         )  # fmt: skip
 
     def _known(self, tokens: Sequence[int]) -> np.ndarray:
-        """Log-probabilities after each token: T V."""
+        """Return the log-probabilities after each token: T V."""
         logits, _ = self.reader.read([tokens], self.reader.start(1))
         return logits[0] - normalizer(logits[0])[:, None]
 
     def _after(self, text: str, said: str) -> list[int]:
-        """The tokens of what follows a text: some are others than alone."""
+        """Return the tokens of a continuation; some differ from the tokens of the same text alone."""
         return self.tokenizer.encode(text + said)[len(self.tokenizer.encode(text)) :]
 
     def _begun(self, prompt: str, prefix: str) -> TextStreamer:
@@ -129,7 +131,7 @@ class LightContinuation(LightOutput):
         return texts
 
     def _writing(self, texts: Sequence[TextStreamer], how: Any, most: int) -> Iterator[None]:
-        """Whenever one of the texts has its next token, of `most` at most."""
+        """Yield whenever one of the texts has its next token, of at most `most` tokens."""
         special = self.tokenizer.specials
         never = {special.pad, special.unk, special.start} - {special.end, None}
         for new in continued(

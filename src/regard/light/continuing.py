@@ -1,7 +1,7 @@
-"""Continuing texts token by token, several at once: `regard.decoding.continuing` over arrays.
+"""Token-by-token continuation of several texts at once: `regard.decoding.continuing` over arrays.
 
-Texts share positions, as there: all prompts are read up to the end of the shortest, and the longer ones are fed what
-they say anyway. When `context` is full, the last half of it is read anew.
+Texts share positions, as there: all prompts are read up to the end of the shortest, and the longer ones are fed their
+next tokens. When `context` is full, its last half is read again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from regard.work import before_step
 
 
 class Written(NamedTuple):
-    """A token that text `row` goes on with, and its log-probability under the model itself."""
+    """The next token of text `row`, and its log-probability under the model."""
 
     row: int
     token: int
@@ -24,26 +24,26 @@ class Written(NamedTuple):
 
 
 class Reader:
-    """A language model: tokens and keys and values of those before → logits, keys and values."""
+    """A language model: tokens, and keys and values of previous ones → logits, keys and values."""
 
     def __init__(self, decoder: Session, shapes: Mapping[str, Any]) -> None:
         self._decoder = decoder
         self._empty = {name: about["shape"] for name, about in shapes.items() if name != "tokens"}
 
     def start(self, rows: int) -> Arrays:
-        """Nothing was read yet: keys and values of length 0."""
+        """Return the empty cache: keys and values of length 0."""
         sizes: dict[Any, Any] = {"rows": rows, "past": 0}
         shapes = {name: tuple(int(sizes.get(size, size)) for size in shape) for name, shape in self._empty.items()}
         return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
 
     def read(self, tokens: Sequence[Sequence[int]] | np.ndarray, past: Arrays) -> tuple[np.ndarray, Arrays]:
-        """Logits of every token: N T V."""
+        """Return the logits of every token: N T V."""
         before_step(sum(map(len, tokens)))
         out = self._decoder({"tokens": np.asarray(tokens, np.int64), **past})
         return out["logits"], {name: out[f"next_{name}"] for name in past}
 
     def look(self, tokens: Sequence[int]) -> tuple[np.ndarray, Arrays]:
-        """Of one whole text: logits T V, and where each token looked."""
+        """Return logits (T V) and attention weights of one whole text."""
         before_step(len(tokens))
         out = self._decoder({"tokens": np.asarray([tokens], np.int64), **self.start(1)}, watch=True)
         return out["logits"][0], seen_in(out)
@@ -60,12 +60,12 @@ def continued(
     forbidden: Sequence[int],
     ended: Callable[[Written], bool],
 ) -> Iterator[Written]:
-    """Tokens as they are written. `how` has temperature, top_k, top_p, repetition_penalty and seed."""
+    """Yield generated tokens. `how` has temperature, top_k, top_p, repetition_penalty and seed."""
     texts = [list(prompt)[-(context - 1) :] for prompt in prompts]
     chance = generators(prompts, how.seed)
     left = [max_length] * len(texts)
     rows = list(range(len(texts)))  # the text of each row
-    known = length = min(map(len, texts), default=0)  # tokens of each text that were read, and that are in the past
+    known = length = min(map(len, texts), default=0)  # tokens of each text that were read, and that are in the cache
     if not rows:
         return
     logits, past = model.read([text[:known] for text in texts], model.start(len(rows)))
@@ -105,7 +105,7 @@ def _choose(
     chance: Sequence[Any],
     forbidden: Sequence[int],
 ) -> tuple[list[int], list[float]]:
-    """The next token of each row, and its log-probability. Rows inside their prompt draw nothing."""
+    """Return the next token of each row, and its log-probability. Rows inside their prompt use no random numbers."""
     own = logits - normalizer(logits)[:, None]
     logits = logits.copy()
     logits[:, list(forbidden)] = -np.inf

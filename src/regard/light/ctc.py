@@ -1,6 +1,6 @@
-"""How probable a beginning is by CTC: `regard.decoding.ctc`, whose equations these are, over arrays.
+"""Prefix probabilities by CTC over arrays, with the equations of `regard.decoding.ctc`.
 
-In N beginnings the beams of a recording stand together, and each recording has as many as any other.
+In N prefixes, the beams of a recording are adjacent, and each recording has the same number.
 """
 
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ from regard.special_tokens import END, START
 
 @dataclass(frozen=True)
 class Prefixes:
-    scores: np.ndarray  # B K V: log p[t, c]; beyond a recording's end, blank for certain
+    scores: np.ndarray  # B K V: log p[t, c]; beyond a recording's end, blank has probability 1
     likely: np.ndarray  # the same as probabilities
-    row: np.ndarray  # N: the recording of each beginning
+    row: np.ndarray  # N: the recording of each prefix
     in_token: np.ndarray  # N K: r_n
     in_blank: np.ndarray  # N K: r_b
     last: np.ndarray  # N
@@ -23,7 +23,7 @@ class Prefixes:
 
     @classmethod
     def start(cls, scores: np.ndarray) -> "Prefixes":
-        """The empty beginning: blanks only."""
+        """Return the empty prefix: blanks only."""
         in_blank = scores[:, :, BLANK].cumsum(1)
         row = np.arange(len(scores))
         never = np.full_like(in_blank, NEVER)
@@ -55,12 +55,12 @@ class Prefixes:
         return np.maximum(total + highest, NEVER)
 
     def _late(self, phi: np.ndarray) -> np.ndarray:
-        """φ[t − 1]: before the first frame nothing has been read, which is certain for the empty beginning only."""
+        """φ[t − 1]: before the first frame, only the empty prefix has probability 1."""
         first = np.where(self.last == START, 0.0, NEVER).astype(phi.dtype)
         return np.concatenate([first[:, None], phi[:, :-1]], axis=1)
 
     def step(self, tokens: np.ndarray) -> "Prefixes":
-        """Each beginning with one token more."""
+        """Extend each prefix by one token."""
         either = np.logaddexp(self.in_token, self.in_blank)
         phi = self._late(np.where((tokens == self.last)[:, None], self.in_blank, either))
         said, blank = self.scores[self.row, :, tokens], self.scores[self.row, :, BLANK]

@@ -1,4 +1,4 @@
-"""What an export tells of its run: `graphs.json`, `run.json` and the recipe."""
+"""Description of an exported run: `graphs.json`, `run.json` and the recipe."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def is_export(folder: Path) -> bool:
 class Description:
     """
     graphs       by name: inputs with their shapes, and outputs
-    says, reads  kind of the output and of the input, with what the model decides of them
+    says, reads  kind of the output and of the input, with their model-dependent fields
     attentions   by name: what each is for, and its layer
     """
 
@@ -49,4 +49,4 @@ class Description:
         except (OSError, ValueError, KeyError, TypeError) as problem:
             if isinstance(problem, RegardError):
                 raise
-            raise RegardError(f"{folder} is damaged, or of another version of regard ({problem})") from None
+            raise RegardError(f"{folder} is damaged, or was written by another version of regard ({problem})") from None

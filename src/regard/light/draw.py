@@ -1,4 +1,4 @@
-"""Drawing a token: `regard.decoding.sample` over arrays, with the same random numbers as torch's generator.
+"""Sampling of tokens: `regard.decoding.sample` over arrays, with the same random numbers as torch's generator.
 
 x ~ Mersenne Twister, 32 bits;    u = (x mod 2²⁴) / 2²⁴
 """
@@ -13,7 +13,7 @@ APART = 1_000_003  # as in `regard.decoding.sample`
 
 
 class Uniform:
-    """Numbers in [0, 1), one after the other, as torch draws them from `torch.Generator().manual_seed(seed)`."""
+    """Random numbers in [0, 1), in the order of `torch.Generator().manual_seed(seed)`."""
 
     def __init__(self, seed: int) -> None:
         self._bits = np.random.MT19937()
@@ -25,12 +25,12 @@ class Uniform:
 
 
 def of_sentence(seed: int, number: int) -> Uniform:
-    """The numbers of an output that is drawn, as `regard.decoding.sample` has them."""
+    """Return the random numbers of a sampled output, as `regard.decoding.sample` has them."""
     return Uniform((seed * APART + number) % 2**63)
 
 
 def generators(prompts: Sequence[Sequence[int]], seed: int) -> list[Uniform]:
-    """One for each prompt, which the seed and the prompt decide; the second of two equal ones has other numbers."""
+    """Return one generator for each prompt, seeded by the seed and the prompt; equal prompts get different numbers."""
     seen: Counter[tuple[int, ...]] = Counter()
     made = []
     for prompt in map(tuple, prompts):
@@ -41,8 +41,8 @@ def generators(prompts: Sequence[Sequence[int]], seed: int) -> list[Uniform]:
 
 
 def draw(logits: np.ndarray, uniform: np.ndarray, *, top_k: int = 0, top_p: float = 1.0) -> np.ndarray:
-    """The token at which the cumulative probability of what top_k and top_p leave passes `uniform`: N V, N → N."""
-    names = None  # the token of each column, once they are sorted
+    """Return the token at which the cumulative probability, after top_k and top_p, exceeds `uniform`: N V, N → N."""
+    names = None  # the token of each sorted column
     if top_k or top_p < 1.0:
         names = np.argsort(-logits, axis=1, kind="stable")[:, : top_k or None]
         logits = np.take_along_axis(logits, names, axis=1)
@@ -53,6 +53,6 @@ def draw(logits: np.ndarray, uniform: np.ndarray, *, top_k: int = 0, top_p: floa
         mass = np.where(cumulative - mass < top_p, mass, np.float32(0))  # the first token always stays
         cumulative = mass.cumsum(axis=1)
     target = uniform.astype(np.float32) * cumulative[:, -1]
-    last = (mass > 0).cumsum(axis=1).argmax(axis=1)  # rounding at the very end
+    last = (mass > 0).cumsum(axis=1).argmax(axis=1)  # rounding at the end
     column = np.minimum((cumulative <= target[:, None]).sum(axis=1), last)
     return column if names is None else names[np.arange(len(names)), column]

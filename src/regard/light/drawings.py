@@ -1,4 +1,4 @@
-"""Pictures, of the graphs `decoder` (writes codes), `picture_decoder` (paints them) and `picture_encoder`."""
+"""Pictures with the graphs `decoder` (generates codes), `picture_decoder` (paints them) and `picture_encoder`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -67,7 +67,7 @@ class LightDrawings(LightOutput):
         return [ranked(self._ranks(text, drawn), drawn) for text, drawn in zip(texts, found, strict=True)]
 
     def _ranks(self, text: str, drawn: Sequence[Drawn]) -> list[float]:
-        """log p of each drawing, or what the judge says of it."""
+        """Return log p of each drawing, or its score by the reranking export."""
         if (judge := self.recipe.decoding.rerank) is None:
             return [one.log_probability for one in drawn]
         pictures = painted(self._paint, [one.codes for one in drawn])
@@ -79,7 +79,7 @@ class LightDrawings(LightOutput):
         return drawable(self.input, text, self.recipe.data.max_length - 1)
 
     def _prompt(self, text: str) -> list[int]:
-        """<s>, the text and its padding: all that is read before the first region is drawn."""
+        """Return <s>, the text and its padding: all tokens read before the first region."""
         ids = self.input.padded([self._read(text).ids])[0].tolist()
         return [START, *ids, *[PAD] * (self.text_length - len(ids))]
 
@@ -103,7 +103,7 @@ class LightDrawings(LightOutput):
         return [Path(word) for word in words]
 
     def given_candidates(self, inputs: Sequence[str], outputs: Sequence[Any]) -> list[Candidate]:
-        """log p(picture | sentence) of given pictures."""
+        """Return log p(picture | sentence) of given pictures."""
         found = zip(inputs, map(self._codes, outputs), strict=True)
         return [Candidate(as_text(codes), float(sum(self._scores(text, codes)))) for text, codes in found]
 
@@ -113,7 +113,7 @@ class LightDrawings(LightOutput):
         return self._coder({"pixels": self._pictures.read(picture).pixels[None]})["codes"][0]
 
     def _scores(self, text: str, codes: Codes) -> tuple[float, ...]:
-        """log p of each region, given the text and the regions before it."""
+        """Return log p of each region, given the text and the previous regions."""
         tokens = self._tokens(text, codes)
         logits, _ = self._model.read([tokens[:-1]], self._model.start(1))
         return self._told(logits[0], tokens)

@@ -1,4 +1,4 @@
-"""One output a sentence, token by token: the most probable next token, or whatever else `choose` takes."""
+"""Decoding of one output a sentence, token by token: the most probable next token, or the one of `choose`."""
 
 from collections.abc import Callable
 
@@ -23,8 +23,9 @@ def token_by_token(
     choose: Choose = most_probable,
     tell: Callable[[int], None] = lambda token: None,
 ) -> list[Hypothesis]:
-    """y_t = argmax p(y | y_<t, x) until the end symbol. Rows that have ended leave the batch; `tell` is told every
-    token of one row."""
+    """Decode y_t = argmax p(y | y_<t, x) until the end symbol. Finished rows leave the batch; `tell` is called with
+    every token of one row.
+    """
     outputs: list[list[int]] = [[] for _ in range(state.rows)]
     totals = np.zeros(state.rows)
     sentences = np.arange(state.rows)  # the sentence of each row still in the batch

@@ -1,4 +1,4 @@
-"""What has a say in a search beside the decoder: CTC, a language model, what is not looked at yet.
+"""Extra scores of a search besides the decoder: CTC, a language model, coverage.
 
 The equations are those of `regard.decoding.ctc_joint` and `regard.decoding.coverage`.
 """
@@ -20,7 +20,7 @@ from regard.light.steps import State, Steps
 class LanguageModelVoice:
     model: Reader
     weight: float
-    tokens: np.ndarray  # V: which of its tokens is each of ours
+    tokens: np.ndarray  # V: the language model's id of each of our tokens
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class JointState:
 
 @dataclass(frozen=True)
 class Joint:
-    """A decoder whose every step also asks the others; what it gives are scores, and no logits."""
+    """A decoder that adds the other scores at every step; it returns scores, not logits."""
 
     steps: Steps
     ctc: float = 0.0
@@ -61,7 +61,7 @@ class Joint:
         scores = logits - normalizer(logits)[:, None]
         started, state = state.started, replace(state, decoder=decoder, started=True)
         if state.prefixes is not None:
-            # The first step reads <s>, which is no token of the text.
+            # The first step reads <s>, which is not a token of the text.
             prefixes = state.prefixes.step(tokens) if started else state.prefixes
             scores = np.float32(1 - self.ctc) * scores + np.float32(self.ctc) * prefixes.gains()
             state = replace(state, prefixes=prefixes)
@@ -86,14 +86,14 @@ class CoveredState:
         return CoveredState(self.decoder.select(rows), np.asarray(self.covered)[rows])
 
     def coverage(self, row: int) -> float:
-        """A vector that no step may look at (padding) has weight exactly 0, and is left out."""
+        """Return the coverage score. A masked vector (padding) has weight exactly 0 and is excluded."""
         covered = np.asarray(self.covered)[row]
         return float(np.log(np.minimum(covered[covered > 0], 1.0)).sum())
 
 
 @dataclass(frozen=True)
 class Covering:
-    """A decoder whose state adds up where `attention`, its last over the memory, looked."""
+    """A decoder whose state sums the weights of `attention`, its last one over the memory."""
 
     steps: Any
     attention: str | None
@@ -102,7 +102,7 @@ class Covering:
         logits, decoder = self.steps.step(tokens, state.decoder, watch=True)
         if self.attention not in decoder.seen:
             raise CallError(
-                "decoding.coverage_penalty needs to know where the model looks, and this export does not say: export "
+                "decoding.coverage_penalty needs attention weights, which this export lacks: export "
                 "the run again, without --no-attention (or the model has no attention)"
             )
         weights = decoder.seen[self.attention].mean(axis=1)[:, 0]  # N H 1 K

@@ -1,4 +1,4 @@
-"""What comes in, for graphs: as `regard.inputs.base.Input`, but for training, the model, and all that looks into it."""
+"""Inputs of graphs: `regard.inputs.base.Input` without training, models and explanation."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ class LightInput(ABC):
         self.reads = about.reads
 
     def with_recipe(self, recipe: Any) -> Any:
-        """The same under a changed recipe."""
+        """Return a copy under a changed recipe."""
         changed = copy(self)
         changed.recipe = recipe
         return changed
@@ -34,7 +34,7 @@ class LightInput(ABC):
         return (self.kind,)
 
     def parse(self, words: Sequence[str]) -> list[Any]:
-        """What words on a command line stand for."""
+        """Parse command-line arguments into inputs."""
         return list(words)
 
     def word(self, one: Any) -> str:
@@ -53,13 +53,13 @@ class LightInput(ABC):
         return None
 
     def is_one(self, given: Any) -> bool:
-        """Whether what somebody gives in Python is one input, and not several."""
+        """Whether a Python value is one input rather than several."""
         if isinstance(given, str | bytes | Mapping | Path) or hasattr(given, "_fields"):
             return True
         return not isinstance(given, Iterable) or 0 < getattr(given, "ndim", 0) <= self.array_dims
 
     def readable(self, inputs: Sequence[Any]) -> tuple[list[Any], list[str]]:
-        """Those of the inputs that can be read, and a sentence on each of the others."""
+        """Return the readable inputs, and an error sentence for each of the others."""
         good, problems = [], []
         for one in inputs:
             try:
@@ -71,7 +71,7 @@ class LightInput(ABC):
         return good, problems
 
     def item_of(self, one: Any) -> Any:
-        """The item of an input that is looked at: one with something in it."""
+        """Return the item of an input to look at. Raise if it is empty."""
         item = self.read(one)
         if not self.length(item):
             raise CallError(f"the input {self.name(one)!r} has no token: there is nothing to look at")
@@ -79,27 +79,27 @@ class LightInput(ABC):
 
     @abstractmethod
     def read(self, one: Any) -> Any:
-        """The item of one input."""
+        """Return the item of one input."""
 
     def windows(self, one: Any) -> Iterable[Any]:
-        """The items of an input of any length: one, or several if it is longer than the model reads at once."""
+        """Yield the items of an input: one, or several if it is longer than the model's limit."""
         yield self.read(one)
 
     @abstractmethod
     def length(self, item: Any) -> int:
-        """How many vectors it becomes; 0: there is nothing in it."""
+        """Return the number of vectors of the item; 0: it is empty."""
 
     @abstractmethod
     def collate(self, items: Sequence[Any]) -> Arrays:
-        """What the graph reads of several items."""
+        """Return the arrays of several items for the graph."""
 
     @abstractmethod
     def axis(self, item: Any) -> Axis:
-        """The vectors of the memory as a picture names them."""
+        """Return the axis of the memory's vectors, for figures."""
 
 
 def padded_ids(rows: Sequence[Sequence[int]], pad: int) -> np.ndarray:
-    """Token ids, with padding behind those that are shorter."""
+    """Return token ids with padding after shorter rows."""
     table = np.full((len(rows), max(map(len, rows))), pad, np.int64)
     for place, row in enumerate(rows):
         table[place, : len(row)] = row
@@ -107,7 +107,7 @@ def padded_ids(rows: Sequence[Sequence[int]], pad: int) -> np.ndarray:
 
 
 def padded(sequences: Sequence[np.ndarray]) -> Arrays:
-    """As `data.batches.Padded`: rows of numbers, with zeros behind those that are shorter."""
+    """Return rows of numbers with zeros after shorter ones, as `data.batches.Padded`."""
     lengths = np.array([len(one) for one in sequences], np.int64)
     values = np.zeros((len(sequences), int(lengths.max()), sequences[0].shape[1]), np.float32)
     for row, one in zip(values, sequences, strict=True):

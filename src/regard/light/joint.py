@@ -1,4 +1,4 @@
-"""Two inputs at once, for graphs: what each of them reads, by the name of its side."""
+"""Two inputs at once for graphs, with arrays named after their side."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from regard.light.description import Description
 from regard.light.inputs import LightInput
 from regard.light.session import Arrays
 
-WHOLE = "source"  # what a graph calls an input that is one array
+WHOLE = "source"  # graph name of an input of one array
 
 
 class LightJoint(JointReader, LightInput):
@@ -22,7 +22,9 @@ class LightJoint(JointReader, LightInput):
         return changed
 
     def collate(self, items: Sequence[JointItem]) -> Arrays:
-        """An array takes the name of its side; several have names of their own (`exporters/onnx/tensors.py`)."""
+        """Return arrays; a single array has the name of its side, several keep their names
+        (`exporters/onnx/tensors.py`).
+        """
         sides = zip(JointItem._fields, (self.first, self.second), zip(*items, strict=True), strict=True)
         return {
             side if name == WHOLE else name: array

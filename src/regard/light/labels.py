@@ -1,4 +1,4 @@
-"""Labels, of the graph `model`."""
+"""Labels with the graph `model`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Pictures and texts in one space, of the graphs `image` and `text`."""
+"""Pictures and texts in one space, with the graphs `image` and `text`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ class LightMatches(LightOutput):
         return matchable(self.text, text, self.recipe.data.max_length - 1)
 
     def similarity(self, pictures: Sequence[Any], texts: Sequence[str]) -> np.ndarray:
-        """How well each picture fits each text: cosines, pictures × texts."""
+        """Return the cosines of pictures and texts: pictures × texts."""
         return self._of_pictures(pictures) @ self._of_texts(texts).T
 
     def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
@@ -59,7 +59,9 @@ class LightMatches(LightOutput):
         return [Candidate(text, score=cosine) for text, cosine in zip(outputs, cosines, strict=True)]
 
     def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
-        """The text looks at the regions of the picture; beside it stands which of its words the text tower heeds."""
+        """Explain the text's attention over the regions of the picture, with the weights of the text tower over its
+        words.
+        """
         texts = [candidate.text for candidate in self.predict([one])[0].n_best] if output is None else [output]
         picture, first, records = self.input.read(one), self.says["first"], []
         image = self._image(self.input.collate([picture]), watch=True)

@@ -1,4 +1,4 @@
-"""Another export that helps: a language model as a second opinion, a matcher as the judge of drawings."""
+"""Auxiliary exports: a language model for shallow fusion, a matcher for reranking of drawings."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -10,14 +10,15 @@ from regard.light.run import load
 
 
 def load_other_run(about: Description, field: str, folder: str, kind: str) -> Any:
-    """The output of an export of this kind: the one that the run was exported with, or whatever else somebody names;
-    `field` of decoding says which."""
+    """Return the output of an auxiliary export: the one stored with the run, or the folder given by the user in
+    `field` of decoding.
+    """
     inside = folder == getattr(about.recipe.decoding, field)  # pyright: ignore[reportAttributeAccessIssue]
     place, name = about.folder / field if inside else Path(folder).expanduser(), f"decoding.{field}={folder}"
     if inside and not is_export(place):
         raise CallError(f"{name}: {about.folder} was exported without it; export the run again")
     if not is_export(place):
-        raise CallError(f"{name} is no export: regard export {folder} --to onnx -o FOLDER makes one")
+        raise CallError(f"{name} is not an export: create one with regard export {folder} --to onnx -o FOLDER")
     return _loaded(str(place), name, kind)
 
 
@@ -25,5 +26,5 @@ def load_other_run(about: Description, field: str, folder: str, kind: str) -> An
 def _loaded(place: str, name: str, kind: str) -> Any:
     run = load(place)
     if run.about.says["kind"] != kind:
-        raise CallError(f"{name} is an export of the job {run.recipe.job}, which is of no help here")
+        raise CallError(f"{name} is an export of the job {run.recipe.job}, not of the job that is needed here")
     return run.job.output

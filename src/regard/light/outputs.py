@@ -1,4 +1,4 @@
-"""What comes out, of graphs: as `regard.outputs.base.Output`, but for training, scores and all that looks inside."""
+"""Outputs of graphs: `regard.outputs.base.Output` without training, scores and explanation methods."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -29,17 +29,17 @@ class LightOutput(ABC):
 
     @property
     def takes_gold(self) -> bool:
-        """Whether it has words that gold links with those of its input."""
+        """Whether gold links can join its words to those of the input."""
         return False
 
     def with_recipe(self, recipe: Recipe) -> Any:
-        """The same under a changed recipe."""
+        """Return a copy under a changed recipe."""
         changed = copy(self)
         changed.recipe, changed.input = recipe, self.input.with_recipe(recipe)
         return changed
 
     def given(self, words: Sequence[str]) -> list[str]:
-        """Outputs that are given, and not the model's own."""
+        """Parse given outputs."""
         return list(words)
 
     @abstractmethod
@@ -50,8 +50,8 @@ class LightOutput(ABC):
 
     @abstractmethod
     def given_candidates(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
-        """How probable the model finds given outputs."""
+        """Return the log-probability of each given output."""
 
     @abstractmethod
     def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
-        """Of the best output, or the given one, and of its runners-up."""
+        """Return the records of the best output, or the given one, and of the other hypotheses."""

@@ -1,4 +1,4 @@
-"""Pictures, for graphs: decoded by Pillow, as for training."""
+"""Pictures for graphs, decoded by Pillow as in training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ class LightPicture(LightInput):
         return str(one) if isinstance(one, str | Path) else f"a picture ({type(one).__name__})"
 
     def read(self, one: Any) -> PictureItem:
-        """A path, bytes, an array, or what Pillow has opened."""
+        """Read a picture: a path, bytes, an array, or a Pillow image."""
         if isinstance(one, PictureItem):
             return one
         try:

@@ -1,4 +1,4 @@
-"""Where a model looked, of what its graphs say: the same record as torch's, by the same rules (`look/placing.py`)."""
+"""Attention records from the outputs of graphs, by the same rules as with torch (`look/placing.py`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,12 @@ from regard.look.records import ORDER, Attention, AttentionRecord, Kind
 
 Place = Callable[[Sides, Sequence[Table]], list[Attention]]
 UNSEEN = (
-    "this export does not say where the model looks: export the run again, without --no-attention (or the model has no "
-    "attention)"
+    "this export has no attention weights: export the run again, without --no-attention (or the model has no attention)"
 )
 
 
 class LightRole(NamedTuple):
-    """As `attention.role.Role`."""
+    """The counterpart of `attention.role.Role`."""
 
     kind: str
     layer: int
@@ -35,8 +34,9 @@ class Between:
 
 
 class Side(NamedTuple):
-    """`seen`: the weights of each attention, of one input, (heads ×) queries × keys; `place`: which of them are shown,
-    and between which axes. `turned`: the other way round (`look.placing.turned`)."""
+    """`seen`: the weights of each attention of one input, (heads ×) queries × keys. `place`: which of them are shown,
+    and between which axes. `turned`: transposed (`look.placing.turned`).
+    """
 
     seen: Arrays
     between: Between
@@ -53,7 +53,7 @@ def record_of(
 def record_of_sides(
     sides: Sequence[Side], roles: Mapping[str, tuple[str, int]], **told: Any
 ) -> AttentionRecord:  # fmt: skip
-    """The same answer seen from several sides (a picture, a text), as far as each of them has any attention."""
+    """Return the record of the same output from several sides (a picture, a text) that have attention."""
     shown = [
         turned(side.between, one) if side.turned else one
         for side in sides
@@ -75,7 +75,7 @@ def _tables(seen: Arrays, roles: Mapping[str, tuple[str, int]]) -> list[Table]:
 
 
 def joined(steps: Sequence[Arrays]) -> Arrays:
-    """The steps of decoding one after the other, with zero for keys that were not there yet."""
+    """Join the steps of decoding, with zero for keys that did not exist yet."""
     found: Arrays = {}
     for name in steps[0] if steps else ():
         weights = [step[name][0] for step in steps]

@@ -1,4 +1,4 @@
-"""What may come next, and what a search gives back: `regard.decoding.constraints` over arrays."""
+"""Constraints on the next token, and hypotheses: `regard.decoding.constraints` over arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from regard.special_tokens import END, PAD, START
 
 
 class Hypothesis(NamedTuple):
-    """One output. `log_probability` is the model's, the end symbol included; n-best lists are ordered by `score`."""
+    """One output. `log_probability` is the model's, including the end symbol; n-best lists are ordered by `score`."""
 
     tokens: list[int]  # without <s> and </s>
     score: float
@@ -20,7 +20,7 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """Lengths are counted without the end symbol; `prefix` is what every output begins with."""
+    """Constraints of outputs. Lengths exclude the end symbol; `prefix` is forced."""
 
     max_length: int
     min_length: int = 0
@@ -33,10 +33,10 @@ class Rules:
         if len(self.prefix) > self.max_length:
             raise CallError(f"the prefix has {len(self.prefix)} tokens: max_length={self.max_length} is too small")
         if any(token in (PAD, START, END, *self.forbidden) for token in self.prefix):
-            raise CallError(f"the prefix has a token in it that is never an output: {list(self.prefix)}")
+            raise CallError(f"the prefix contains a token that cannot be generated: {list(self.prefix)}")
 
     def apply(self, logits: np.ndarray, step: int) -> None:
-        """Put −∞ over whatever may not be said at this step. Works in place."""
+        """Set forbidden tokens of this step to −∞, in place."""
         logits[:, list(self.forbidden)] = -np.inf
         if step < self.min_length:
             logits[:, END] = -np.inf

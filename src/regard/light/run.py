@@ -1,4 +1,4 @@
-"""An export as a run: what `regard.api.Run` answers, as far as its graphs can."""
+"""An export with the interface of `regard.api.Run`, as far as its graphs allow."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from regard.outputs.refusals import refuse, require_pairs
 from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
 
-#: The class of each kind of input and of output. Only what an export has is loaded.
+#: The class of each kind of input and of output. Only the classes that an export needs are loaded.
 INPUTS = {
     "text": "texts:LightText", "texts": "texts:LightTwoTexts", "words": "tags:LightWords",
     "prompt": "texts:LightPrompt", "image": "pictures:LightPicture", "sound": "sounds:LightSound",
@@ -34,7 +34,7 @@ OUTPUTS = {
 
 
 def every_kind() -> list[type]:
-    """All of them, for who wants them compiled."""
+    """Load all classes, for compilation."""
     return [_class(path) for path in (*INPUTS.values(), *OUTPUTS.values())]
 
 
@@ -48,17 +48,17 @@ class LightJob(NamedTuple):
 
 
 def load(folder: str | Path) -> "LightRun":
-    """An export to ONNX from its folder."""
+    """Load an ONNX export from its folder."""
     about = Description.of(Path(folder))
     for kinds, found in ((INPUTS, about.reads["kind"]), (OUTPUTS, about.says["kind"])):
         if found not in kinds:
-            raise CallError(f"{folder} was written by another version of regard: it has {found!r}, which is not known")
+            raise CallError(f"{folder} was written by another version of regard: unknown kind {found!r}")
     input = _input(about)
     return LightRun(about, about.recipe, LightJob(input, _class(OUTPUTS[about.says["kind"]])(about, input)))
 
 
 def _input(about: Description) -> LightInput:
-    """Of one that is made of two, each of the two as well."""
+    """Create the input; a joint input has two."""
     both = [_input(replace(about, reads=part)) for part in about.reads.values() if isinstance(part, dict)]
     return _class(INPUTS[about.reads["kind"]])(about, *both)
 
@@ -75,7 +75,7 @@ class LightRun(Looks):
 
     @property
     def weight_files(self) -> list[Path]:
-        """All that an output depends on."""
+        """Return all files that an output depends on."""
         return sorted(self.folder.glob("*.onnx*"))
 
     @property
@@ -84,7 +84,7 @@ class LightRun(Looks):
 
     @property
     def methods(self) -> list[str]:
-        """Of looking: weights are there as they are, and nothing else."""
+        """Return the methods of looking: only the raw weights."""
         return ["raw"]
 
     @property
@@ -102,8 +102,9 @@ class LightRun(Looks):
         workers: int | None = 1,
         **decoding: Any,
     ) -> Any:
-        """One input gives one prediction, a list of them gives a list. `beam=1`, `n_best=3`, ... change how it is
-        decoded."""
+        """Predict: one input gives one prediction, a list gives a list. Decoding options are `beam=1`, `n_best=3`,
+        ...
+        """
         output = self._with(overrides, decoding)
         _refuse_heads(without)
         refuse(self.recipe.job, output, prefix=prefix, attention=attention)
@@ -115,14 +116,13 @@ class LightRun(Looks):
     def predict_arriving(
         self, take: Take, *, given: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
     ) -> Answers:
-        """(arrived, prediction) of inputs that come while others are worked on: those that came, one list after the
-        other (`regard.arriving`)."""
+        """Yield (arrived, prediction) for inputs that arrive while others are processed (`regard.arriving`)."""
         return at_once(lambda some: self.predict([given(one) for one in some], prefix=prefix, **decoding), take)
 
     def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
-        """One: ONNX Runtime has threads of its own."""
+        """Return one: ONNX Runtime uses threads."""
         if asked is not None and asked > 1:
-            raise CallError(f"workers={asked}: ONNX Runtime uses all cores by itself; leave workers out")
+            raise CallError(f"workers={asked}: ONNX Runtime already uses all cores; remove workers")
         return 1
 
     def stream(
@@ -134,11 +134,13 @@ class LightRun(Looks):
         prefix: str = "",
         **decoding: Any,
     ) -> Prediction:
-        """`tell(piece, text so far)` while the output of one input is written. It may raise, which ends the work."""
+        """Predict one input and call `tell(piece, text so far)` during generation. An exception in `tell` ends the
+        work.
+        """
         return self._with(overrides, decoding).stream(text, tell, prefix=prefix)
 
     def score(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
-        """How probable the model finds given outputs."""
+        """Return the log-probability of each given output."""
         require_pairs(len(inputs), len(outputs))
         found = self.job.output.given_candidates(inputs, outputs)
         return [Prediction(self.job.input.name(one), [said]) for one, said in zip(inputs, found, strict=True)]
@@ -148,10 +150,10 @@ class LightRun(Looks):
     ) -> AttentionRecord:
         method, instead = options.method, options.instead
         if options.sample and "sample" not in decoding:
-            raise CallError(f"sample=True: here, a look is at what is most probable; {_ASK}")
+            raise CallError(f"sample=True: look on an export explains the most probable output only; {_ASK}")
         if method != "raw" or options.evidence or instead is not None:
             asked = f"method={method!r}" if method != "raw" else "evidence" if options.evidence else f"{instead=}"
-            raise CallError(f"{asked} asks the model itself, and an export has its weights of attention only: {_ASK}")
+            raise CallError(f"{asked} needs the PyTorch model, and an export has attention weights only: {_ASK}")
         changed = self._with(overrides, decoding)
         _refuse_heads(without)
         refuse(self.recipe.job, changed, prefix=options.prefix, gold=options.gold)
@@ -161,29 +163,29 @@ class LightRun(Looks):
             for one in changed.look(text, options.output, options.prefix)
         )
         record = replace(best, gold=options.gold, beams=tuple(others))
-        record.matrix(None, options.layer, options.head)  # says what is wrong with a layer or head that is not there
+        record.matrix(None, options.layer, options.head)  # raises for a missing layer or head
         return record
 
     def explain(self, *_: Any, **__: Any) -> NoReturn:
         raise CallError(f"an export cannot be explained: {_ASK}")
 
     def weight(self, *_: Any, **__: Any) -> NoReturn:
-        raise CallError(f"an export does not say how a weight came about: {_ASK}")
+        raise CallError(f"an export cannot trace a weight: {_ASK}")
 
     def head_profile(self, *_: Any, **__: Any) -> NoReturn:
-        raise CallError(f"the heads of an export have no profile: {_ASK}")
+        raise CallError(f"an export has no head profiles: {_ASK}")
 
     role_history = head_profile
 
     def examples(self, most: int = 6) -> list[Example]:
-        """Some inputs of the validation part, where they are texts."""
+        """Return some inputs of the validation part, if they are texts."""
         return [Example(text, ()) for text in self.about.examples[:most]]
 
     def has_history_of_looks(self) -> bool:
         return False
 
     def best_scores(self) -> dict[str, float]:
-        """Of the best validation in training, by name."""
+        """Return the best validation scores of training by name."""
         return self.about.scores
 
     def _with(self, overrides: Overrides, decoding: Mapping[str, Any]) -> Any:
@@ -195,7 +197,7 @@ class LightRun(Looks):
 
 def _refuse_heads(without: Sequence[str]) -> None:
     if without:
-        raise CallError(f"without={without[0]!r}: heads of an export cannot be left out; {_ASK}")
+        raise CallError(f"without={without[0]!r}: heads of an export cannot be masked; {_ASK}")
 
 
-_ASK = "ask the run that was exported, with PyTorch"
+_ASK = "use the exported run with PyTorch"

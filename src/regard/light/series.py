@@ -1,4 +1,4 @@
-"""Series and windows of them, for graphs: read and scaled as for training (`inputs/series/item.py`)."""
+"""Series and their windows for graphs, read and scaled as in training (`inputs/series/item.py`)."""
 
 from collections.abc import Sequence
 from typing import ClassVar

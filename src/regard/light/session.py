@@ -1,4 +1,4 @@
-"""A graph in ONNX Runtime: named arrays go in, named arrays come out."""
+"""A graph in ONNX Runtime: named arrays in, named arrays out."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import numpy as np
 from regard.errors import CallError, RegardError, pip_install
 
 Arrays = dict[str, np.ndarray]
-SEEN = "attention."  # what outputs are called that say where the model looked
+SEEN = "attention."  # name prefix of outputs with attention weights
 
 
 class Session:
@@ -24,25 +24,25 @@ class Session:
         options.intra_op_num_threads = _threads()
         try:
             self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        except Exception as problem:  # the library has a kind of its own for each
-            raise RegardError(f"{file} is no graph that can be run: {str(problem)[:300]}") from None
+        except Exception as problem:  # the library has a separate exception type for each problem
+            raise RegardError(f"{file} is not a valid graph: {str(problem)[:300]}") from None
         self.inputs = [one.name for one in self._session.get_inputs()]
         self.outputs = [one.name for one in self._session.get_outputs()]
         self.plain = [name for name in self.outputs if not name.startswith(SEEN)]
 
     def __call__(self, arrays: Mapping[str, Any], *, watch: bool = False) -> Arrays:
-        """Those of the arrays that the graph reads; `watch`: with where the model looked."""
+        """Run the graph on the arrays that it reads; `watch`: also return attention weights."""
         wanted = self.outputs if watch else self.plain
         found = self._session.run(wanted, {name: arrays[name] for name in self.inputs})
         return dict(zip(wanted, map(np.asarray, found), strict=True))
 
 
 def _threads() -> int:
-    """As torch: OMP_NUM_THREADS, or (0) as many as suit the machine."""
+    """Return the number of threads, as torch: OMP_NUM_THREADS, or 0 for automatic."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() else 0
 
 
 def seen_in(arrays: Arrays) -> Arrays:
-    """The weights of each attention, by its name."""
+    """Return the weights of each attention by name."""
     return {name.removeprefix(SEEN): one for name, one in arrays.items() if name.startswith(SEEN)}

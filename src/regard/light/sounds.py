@@ -1,4 +1,4 @@
-"""Recordings, for graphs: read and heard as for training (`inputs/sound/item.py`)."""
+"""Recordings for graphs, read as in training (`inputs/sound/item.py`)."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""A decoder step by step, by two graphs: a state goes into a step and comes out of it, as in `regard.decoding`.
+"""A step-by-step decoder of two graphs, with explicit state as in `regard.decoding`.
 
 start(source) → State;    step(tokens, State) → logits, State;    log_probabilities(State, targets): of given outputs
 """
@@ -19,14 +19,15 @@ NEXT = "next_"
 
 @dataclass(frozen=True)
 class State:
-    """N rows. `memory`: what belongs to the sentence that a row is of (`owner`); `past`: what a step changes. `beside`:
-    what else the encoder said, a row for each source that it read."""
+    """N rows. `memory`: arrays of the sentence of each row (`owner`); `past`: arrays that a step changes. `beside`:
+    other outputs of the encoder, a row for each source.
+    """
 
     memory: Arrays
     past: Arrays
     owner: np.ndarray  # N
-    row_axis: Mapping[str, int]  # in which dimension an array has its rows
-    seen: Arrays  # where the last step (at first, the encoder) looked, if watched
+    row_axis: Mapping[str, int]  # the dimension of rows in each array
+    seen: Arrays  # attention of the last step (at first, of the encoder), if watched
     beside: Arrays
 
     @property
@@ -34,8 +35,9 @@ class State:
         return len(self.owner)
 
     def select(self, rows: np.ndarray) -> "State":
-        """Keep, drop, repeat or reorder rows. Beams of a sentence share its memory: it is copied only where others
-        stay than were there."""
+        """Keep, drop, repeat or reorder rows. Beams of a sentence share its memory, which is copied only if the
+        owners change.
+        """
         owner = self.owner[rows]
         same = len(owner) == len(self.owner) and bool((owner == self.owner).all())
         return replace(
@@ -49,7 +51,7 @@ class State:
 
 class Steps:
     def __init__(self, encoder: Session, decoder: Session, shapes: Mapping[str, Any]) -> None:
-        """`shapes`: of the decoder's inputs, as graphs.json has them."""
+        """Create the decoder. `shapes`: shapes of the decoder's inputs, from graphs.json."""
         self._encoder, self._decoder = encoder, decoder
         self._row_axis = {name: about["shape"].index("rows") for name, about in shapes.items()}
         self._changing = [name.removeprefix(NEXT) for name in decoder.plain if name.startswith(NEXT)]
@@ -68,7 +70,7 @@ class Steps:
         return out["logits"], replace(state, past=past, seen=seen_in(out))
 
     def log_probabilities(self, state: State, targets: Sequence[Sequence[int]]) -> np.ndarray:
-        """log p of a given output for each row, the end included."""
+        """Return log p of a given output for each row, including the end."""
         rows, longest = np.arange(state.rows), max(map(len, targets))
         told = np.array([[*ids, END, *[PAD] * (longest - len(ids))] for ids in targets], np.int64)
         tokens, totals = np.full(state.rows, START, np.int64), np.zeros(state.rows)

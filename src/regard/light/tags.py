@@ -1,4 +1,4 @@
-"""A tag for each word, of the graph `model`."""
+"""A tag for each word, with the graph `model`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ class LightWords(WordsReader, LightText):  # pyright: ignore[reportIncompatibleM
         return words_axis(self.tokenizer, item, self.reads["first"], self.reads["end"])
 
     def row_of_words(self, item: WordsItem) -> list[int]:
-        """Where the first piece of each word stands on the axis."""
+        """Return the position of each word's first piece on the axis."""
         return [(self.reads["first"] is not None) + place for place in item.places]
 
 
@@ -73,7 +73,7 @@ class LightTags(LightOutput):
         ]
 
     def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
-        """Rows are tags, each with what the vector of its own word saw."""
+        """Explain the tags: each row is a tag, with the attention of its word's vector."""
         item = self.input.item_of(one)
         found = self._model(self.input.collate([item]), watch=True)
         table = self._known(found["logits"][0], item)

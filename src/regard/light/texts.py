@@ -1,4 +1,4 @@
-"""Texts and prompts, for graphs."""
+"""Texts and prompts for graphs."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -40,7 +40,7 @@ class LightText(LightInput):
         return {"source": self.padded([item.ids for item in items])}
 
     def padded(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
-        """Between what begins and ends a text."""
+        """Return padded texts with start and end tokens."""
         first = [] if self.reads["first"] is None else [self.reads["first"]]
         return padded_ids([[*first, *ids, self.reads["end"]] for ids in texts], self.reads["pad"])
 

@@ -1,4 +1,4 @@
-"""What was said in a recording and when: long ones in windows, with the help of CTC and of a language model."""
+"""Transcripts with times: long recordings in windows, with CTC and a language model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Forecasts, of the graph `model`: the past and what is known ahead → values of each step, target and quantile."""
+"""Forecasts with the graph `model`: past and known future columns → values of each step, target and quantile."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -42,7 +42,7 @@ class LightValues(LightOutput):
         looked_at, text, found = asked.line(one, output)
         item, target = looked_at
         seen = seen_in(self._model(self.input.collate([item]), watch=True))
-        row = target if self.says["patches"] else 0  # patches of each target are a row of the batch of their own
+        row = target if self.says["patches"] else 0  # the patches of each target are a separate row of the batch
         return [record_of(
             {name: weights[row] for name, weights in seen.items()}, self.roles,
             Between(asked.axes(looked_at)), output=text, scores=tuple(found.values[:, target].tolist()),

@@ -1,4 +1,4 @@
-"""One vector for each text, of the graph `model`."""
+"""One vector for each text, with the graph `model`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ class LightVectors(LightOutput):
         return [Vector.of(text, vector) for text, vector in zip(inputs, self._vectors(inputs), strict=True)]
 
     def given_candidates(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Candidate]:
-        """The cosine of the two vectors, for each pair of an input and an output."""
+        """Return the cosine of the two vectors of each input and output."""
         sides = [np.array(self._vectors(side)) for side in (inputs, outputs)]
         one, other = (side / np.maximum(np.linalg.norm(side, axis=-1, keepdims=True), 1e-12) for side in sides)
         return [
@@ -38,9 +38,9 @@ class LightVectors(LightOutput):
         ]
 
     def look(self, one: str, output: str | None, prefix: str) -> list[AttentionRecord]:
-        """Self-attention of the text; with another one, of the text and its pooled vector."""
+        """Explain self-attention of the text; with another one, of the text and its pooled vector."""
         if output is not None and self.says["joins"]:
-            raise CallError("this model reads two texts as one pair, and an export one at a time: ask the run itself")
+            raise CallError("this model reads two texts as one pair, but an export reads one at a time: use the run")
         item = self._item(self.input.item_of(one).text)
         seen = seen_in(self._model(self.input.collate([item]), watch=True))
         tables, axes = {name: weights[0] for name, weights in seen.items()}, {"source": self.input.axis(item)}
@@ -61,7 +61,7 @@ class LightVectors(LightOutput):
         return grouped(lengths, self.recipe.vectors.batch_tokens, work)
 
     def _item(self, text: str) -> TextItem:
-        """Cut at the longest that the model knows, or refused."""
+        """Return the item of a text: truncated at the model's limit, or an error."""
         item, most = self.input.read(text), self.recipe.data.max_length - 1
         if len(item.ids) > most and self.recipe.data.overlong != "cut":
             raise CallError(f"the text {text[:40]!r} has {len(item.ids)} tokens, more than the model's limit of {most}")

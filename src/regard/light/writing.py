@@ -1,4 +1,4 @@
-"""Text over a memory, of the graphs `encoder` and `decoder`: translations, captions, transcripts."""
+"""Text over a memory, with the graphs `encoder` and `decoder`: translations, captions, transcripts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,8 +34,7 @@ GREEDY = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
 
 
 class Forced(NamedTuple):
-    """A given output: log-probabilities of all tokens at each of its steps, where the model looked, and what else the
-    encoder said of the input."""
+    """A forced output: log-probabilities of all tokens at each step, attention, and other outputs of the encoder."""
 
     known: np.ndarray  # T V
     seen: Arrays
@@ -88,7 +87,7 @@ class LightWriter(LightOutput):
         return Prediction(self.input.name(one), outputs, alignment)
 
     def _looked(self, item: Any, tokens: Sequence[int]) -> CrossAttention:
-        """Where the model looks when it writes this, by attention and by CTC, as far as it has them."""
+        """Return the attention when the model generates these tokens, by attention and by CTC, if it has them."""
         forced = self._force(item, tokens)
         gate = next((forced.seen[name] for name in forced.seen if self._kind(name) == "gate"), None)
         weights = {name: table for name, table in forced.seen.items() if self._kind(name) == "cross"}
@@ -98,7 +97,7 @@ class LightWriter(LightOutput):
         return CrossAttention({name: one if gate is None else one * gate for name, one in weights.items()}, ctc)
 
     def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
-        """Greedily or by chance, token by token; a beam has nothing certain to tell before its end."""
+        """Stream token by token, greedily or by sampling; a beam has no final tokens before its end."""
         ids: list[int] = []
 
         def told(token: int) -> None:
@@ -128,9 +127,9 @@ class LightWriter(LightOutput):
         tell: Callable[[int], None] = lambda token: None,
         **how: Any,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each item, best first; what has nothing in it has nothing to say: an empty output.
+        """Return the hypotheses of each item, best first; an empty item has the empty output.
 
-        `plain`: by the decoder alone, without what helps it.
+        `plain`: use the decoder alone, without CTC or a language model.
         """
         decoding, begin = self.recipe.decoding.model_copy(update=how), self.tokenizer.encode(prefix)
         joint = None if plain or decoding.sample else self._joint(decoding)
@@ -152,7 +151,7 @@ class LightWriter(LightOutput):
         return results
 
     def _joint(self, how: Any) -> Joint | None:
-        """The decoder with what else has a say in the search, if anything has."""
+        """Return the decoder with the other scores of the search; None if there are none."""
         return None
 
     def _beam(self, state: State, rules: Rules, how: Any, joint: Joint | None) -> list[list[Hypothesis]]:
@@ -166,7 +165,7 @@ class LightWriter(LightOutput):
         )  # fmt: skip
         if joint is None:
             return found
-        # The model's own log-probabilities: what helped the search had a say in the sums that it ranked by.
+        # The model's own log-probabilities: the scores of the search also include CTC or a language model.
         rows = np.repeat(np.arange(state.rows), [len(some) for some in found])
         own = iter(self._steps.log_probabilities(state.select(rows), [one.tokens for some in found for one in some]))
         return [[one._replace(log_probability=float(next(own))) for one in some] for some in found]
@@ -174,7 +173,7 @@ class LightWriter(LightOutput):
     def _token_by_token(
         self, state: State, rules: Rules, how: Any, tell: Callable[[int], None], numbers: Sequence[int]
     ) -> list[list[Hypothesis]]:
-        """`numbers`: of the items among all that were given, which decide what each draws."""
+        """Decode token by token. `numbers`: indices of the items among all inputs, which seed their samples."""
         copies = how.n_best if how.sample else 1
         state = state.select(np.arange(state.rows).repeat(copies)) if copies > 1 else state
         if how.sample:
@@ -219,7 +218,7 @@ class LightWriter(LightOutput):
         return written_axis(self.tokenizer, ids, (PAD, START, END))
 
     def _force(self, item: Any, tokens: Sequence[int]) -> Forced:
-        """The output once more, step by step, watched: decoding itself never is."""
+        """Force the output step by step with recorded attention; decoding records none."""
         state = self._steps.start(self.input.collate([item]), watch=True)
         first, steps, known = state.seen, [], []
         for token in [START, *tokens]:
@@ -238,5 +237,5 @@ class LightWriter(LightOutput):
 
 
 def _scores(forced: Forced, tokens: Sequence[int]) -> tuple[float, ...]:
-    """The log-probability of each token of the output, the end included."""
+    """Return the log-probability of each token of the output, including the end."""
     return tuple(float(row[token]) for row, token in zip(forced.known, [*tokens, END], strict=True))

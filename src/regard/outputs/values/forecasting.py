@@ -81,9 +81,7 @@ class Forecasting:
 
     # --------------------------------------------------------------------------------------------------------- looking
     def line(self, one: Any, output: Any) -> Line:
-        """Return the forecast line: of decoding.series, or the first; at decoding.at, or the end; of decoding.target,
-        or the first.
-        """
+        """Return the forecast at decoding.at (or the end) of decoding.series and decoding.target (or the first)."""
         if output is not None:
             raise CallError("look cannot explain given numbers as a forecast; remove output")
         how = self.recipe.decoding
