@@ -1,8 +1,8 @@
-"""Counting on the meta device: tensors have shapes there but no storage, so a model of any size costs nothing to build.
+"""Count on the meta device, where tensors have shapes but no storage, so models of any size are free to build.
 
-Parameters are counted from the modules. Operations are those that torch's own counter sees in a real forward and
-backward pass: matrix products, two operations for each multiply-add, the way papers count; element-wise work is left
-out. For a Transformer they come to about
+Parameters are counted from the modules. Operations are counted by torch in a real forward and backward pass: matrix
+products, two operations per multiply-add, as in papers. Element-wise operations are not counted. For a Transformer this
+is about
 
     forward = 2 · (parameters of its matrices) · tokens + 4 · layers · n² · d        backward = 2 · forward
 
@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 @dataclass(frozen=True)
 class Counts:
-    """What one pass does and keeps."""
+    """Operations and stored activations of one pass."""
 
     forward: int  # floating-point operations
     backward: int
@@ -31,15 +31,15 @@ class Counts:
 
 
 def parameter_parts(model: nn.Module, depth: int = 2) -> dict[str, int]:
-    """Parameters by part, in the order of the model's definition; parts always sum to the whole.
+    """Return parameters by part, in the order of the model's definition; their sum is the total.
 
-    Parts are the children of the model, and theirs, down to `depth`. A parameter that two parts share (tied embeddings)
-    counts once, for the first that has it; a stack of layers is one part.
+    Parts are the submodules of the model down to `depth`. A shared parameter (tied embeddings) counts once, for its
+    first part. A stack of layers is one part.
     """
     parts: dict[str, int] = {}
-    for name, parameter in model.named_parameters():  # gives shared parameters once
+    for name, parameter in model.named_parameters():  # lists shared parameters once
         owner, _, leaf = name.rpartition(".")
-        # A parameter beside submodules (a class token) is a part of its own; weight and bias of one layer are not.
+        # A parameter next to submodules (a class token) is a separate part; weight and bias of one layer are not.
         path = name.split(".") if any(model.get_submodule(owner).children()) else owner.split(".")
         stack = next((i for i, step in enumerate(path) if step.isdigit()), len(path))
         key = ".".join(path[: min(stack, depth)]) or leaf
@@ -67,12 +67,12 @@ def count_pass(model: nn.Module, forward: Callable[[], Tensor]) -> Counts:
 
 
 def _matrix_times_vector(matrix: tuple[int, int], *_: object, **__: object) -> int:
-    """wᵀ tanh(…) of the additive score, which torch's counter leaves out."""
+    """Count wᵀ tanh(…) of the additive score, which torch does not count."""
     return 2 * matrix[0] * matrix[1]
 
 
 class Kept(TorchFunctionMode):
-    """Adds up the storages that autograd keeps, without those of the parameters.
+    """Sum of the storages that autograd keeps, without parameters.
 
     The meta device runs attention by its plain formula, which keeps the Q×K tables; real devices run a fused kernel
     that keeps queries, keys, values, the result and one number for each query. So for that call, these are counted.
@@ -81,7 +81,7 @@ class Kept(TorchFunctionMode):
     def __init__(self, parameters: set[int]) -> None:
         super().__init__()
         self._seen = parameters
-        self._alive: list[torch.UntypedStorage] = []  # so that no address is given to a second storage
+        self._alive: list[torch.UntypedStorage] = []  # so that no address is reused
         self._inside_attention = False
         self.numbers, self.bytes = 0, 0
 

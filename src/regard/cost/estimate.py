@@ -1,4 +1,4 @@
-"""What a model costs before it is built: parameters, operations, memory, and time on given hardware.
+"""Estimate the cost of a model before building it: parameters, operations, memory, and time on given hardware.
 
     training memory   16 bytes a parameter + activations kept for the backward pass
     decoding memory   weights + key/value cache · length · batch
@@ -6,8 +6,8 @@
     decoding time     for one step, the larger of (weights + cache) / bandwidth and operations / (peak · utilization)
 
 16 bytes: float32 weights, gradients, and the two moments of AdamW (Loshchilov and Hutter 2017, arXiv:1711.05101).
-Mixed precision is taken as torch's autocast does it: weights, gradients and moments stay float32, activations take the
-smaller type. Time on several devices leaves communication out, so it is a lower bound.
+Mixed precision follows torch's autocast: float32 weights, gradients and moments, and activations of the smaller type.
+Time on several devices excludes communication, so it is a lower bound.
 """
 
 import math
@@ -30,7 +30,7 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 @dataclass(frozen=True)
 class MemoryCost:
-    """Bytes, for the batch and length that were asked for; `devices`: how many of the hardware can hold them."""
+    """Bytes for the requested batch and length; `devices`: number of devices needed to hold them."""
 
     training: int
     weights: int  # of training: these four
@@ -47,12 +47,12 @@ class MemoryCost:
 
 @dataclass(frozen=True)
 class TimeCost:
-    """What the hardware would need."""
+    """Time on the hardware."""
 
     hardware: str
     dtype: str
     peak: float  # operations a second, of one device
-    utilization: float  # the share of it that is assumed
+    utilization: float  # assumed share of the peak
     source: str
     training_tokens_per_second: float
     decoding_tokens_per_second: float  # of the whole batch
@@ -63,7 +63,7 @@ class TimeCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """All of it. `unit` is what operations are counted for: a token, or an image."""
+    """The full estimate. Operations are counted per `unit`: a token or an image."""
 
     name: str
     unit: str
@@ -77,11 +77,11 @@ class Cost:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain dicts, numbers and strings, for JSON."""
+        """Return plain dicts, numbers and strings, for JSON."""
         return asdict(self)
 
     def table(self) -> "Table":
-        """The same for the terminal."""
+        """Return a table for the terminal."""
         from regard.cost.report import cost_table
 
         return cost_table(self)
@@ -102,9 +102,9 @@ def estimate(
     training_tokens: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> Cost:
-    """The cost of a model on the meta device, from one pass over `batch` rows of `length` tokens.
+    """Estimate the cost of a model on the meta device, from one pass over `batch` rows of `length` tokens.
 
-    `forward` runs that pass and gives the logits. Operations are for each of the batch · length tokens; with
+    `forward` runs this pass and returns the logits. Operations are for each of the batch · length tokens; with
     `unit="image"` for each of the batch rows. `decoder` is the part whose attention is cached when decoding (None: the
     model does not decode). `dtype` and `utilization` take precedence over the hardware's own.
     """
@@ -164,10 +164,10 @@ def _checked_dtype(dtype: str | None, hardware: Hardware | None) -> str:
 
 
 def cached_numbers(decoder: nn.Module) -> int:
-    """Keys and values that decoding keeps for each token: 2 · kv_heads · head_width for each attention of each layer.
+    """Return the number of cached keys and values per token: 2 · kv_heads · head_width per attention and layer.
 
-    Where a decoder also attends to a source, that counts a source as long as the target. A recurrent decoder has no
-    such cache: its state does not grow.
+    With cross-attention, the source counts as long as the target. A recurrent decoder has no cache: its state does not
+    grow.
     """
     return sum(
         sum(attention.sizes[1:])  # of queries, keys and values

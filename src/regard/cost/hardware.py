@@ -1,7 +1,7 @@
-"""What a machine can do: operations a second, memory, bandwidth. A few GPUs by name, and this machine by measuring it.
+"""Hardware data: operations per second, memory, bandwidth; of some GPUs by name, and of this machine by measurement.
 
-Peaks are the makers' figures for dense matrices (no sparsity), with float32 accumulation. No model reaches them: what
-share it does reach is `utilization`. Large training runs report between 0.2 and 0.5 of the peak (GPT-3 0.21, PaLM 0.46:
+Peaks are the manufacturers' figures for dense matrices (no sparsity), with float32 accumulation. Models reach only a
+share of them, `utilization`. Large training runs report between 0.2 and 0.5 of the peak (GPT-3 0.21, PaLM 0.46:
 Chowdhery et al. 2022, arXiv:2204.02311, Table 3), and we assume 0.4. Of the *measured* matrix product of a CPU, a
 training step of a small Transformer gets about half.
 """
@@ -24,12 +24,12 @@ HERE_UTILIZATION = 0.5
 
 @dataclass(frozen=True)
 class Hardware:
-    """`count` devices, each with a peak by data type (the first one is what training there usually uses)."""
+    """`count` devices, each with a peak by data type (first the usual one for training)."""
 
     name: str
-    peak: dict[str, float]  # floating-point operations a second
+    peak: dict[str, float]  # floating-point operations per second
     memory: float  # bytes
-    bandwidth: float  # bytes a second
+    bandwidth: float  # bytes per second
     source: str
     utilization: float = GPU_UTILIZATION
     count: int = 1
@@ -48,7 +48,7 @@ def _gpu(name: str, peak: dict[str, float], gigabytes: float, bandwidth: float, 
     )
 
 
-#: TFLOP/s, GB and GB/s. float32 is without TF32, which torch leaves off unless asked.
+#: TFLOP/s, GB and GB/s. float32 is without TF32, which torch disables by default.
 NAMED = {
     "t4": _gpu("T4", {"float16": 65.0, "float32": 8.1}, 16.0, 320.0, "NVIDIA T4 data sheet"),
     "p100": _gpu("P100", {"float32": 10.6, "float16": 21.2}, 16.0, 732.0, "NVIDIA Tesla P100 data sheet, SXM2"),
@@ -74,13 +74,13 @@ NAMED = {
 
 
 def find(name: str) -> Hardware:
-    """`here` (measured), or a GPU's name with an optional count: `a100:8`."""
+    """Return the hardware of a name: `here` (measured), or a GPU with an optional count, such as `a100:8`."""
     kind, _, times = name.lower().partition(":")
     if times and not (times.isdigit() and int(times) > 0):
         raise CallError(f"hardware={name!r}: the count after the colon must be a positive number, as in {kind}:8")
     if kind == "here":
         if times:
-            raise CallError(f"hardware={name!r}: this machine is there once; use 'here' without a count")
+            raise CallError(f"hardware={name!r}: 'here' is one machine; remove the count")
         return here()
     if kind not in NAMED:
         raise CallError(f"hardware={name!r} is not known{nearest(kind, ['here', *NAMED])}")
@@ -88,7 +88,7 @@ def find(name: str) -> Hardware:
 
 
 def processor() -> str:
-    """`AMD EPYC, 2 threads, AVX512`: what a timing has to say of the machine, with the vector units that torch uses."""
+    """Describe the processor for timings, with the vector units that torch uses: `AMD EPYC, 2 threads, AVX512`."""
     listed = Path("/proc/cpuinfo")
     lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -97,7 +97,7 @@ def processor() -> str:
 
 
 def here(seconds: float = 1.0) -> Hardware:
-    """This machine, measured for `seconds`: a float32 matrix product (1024³) and a copy of 64 MB; the fastest."""
+    """Measure this machine for `seconds`: the fastest float32 matrix product (1024³) and copy of 64 MB."""
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     device = accelerator or torch.device("cpu")
     a, b = torch.randn(2, 1024, 1024, device=device).unbind()
@@ -122,12 +122,12 @@ def _memory(device: torch.device) -> float:
 
 
 def machine_memory() -> int:
-    """Bytes."""
+    """Return the memory of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _fastest(run: Callable[[], object], device: torch.device, seconds: float) -> float:
-    """What disturbs a run can only add to its time, so the fastest says what the machine can do."""
+    """Return the fastest time: disturbances only add time."""
     best, rounds, end = math.inf, 0, time.perf_counter() + seconds
     while rounds < 4 or time.perf_counter() < end:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What `measure_layers` has found, as numbers, as a table and as a picture."""
+"""Results of `measure_layers` as numbers, table and picture."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,17 +45,17 @@ class LayerCosts:
     device: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and strings, for JSON."""
+        """Return plain lists, numbers and strings, for JSON."""
         return asdict(self)
 
     def table(self) -> "Table":
-        """The textbook's table with our exponents, and a chart under it, for the terminal."""
+        """Return the textbook table with measured exponents, and a chart, for the terminal."""
         from regard.cost.picture import layers_table
 
         return layers_table(self)
 
     def plot(self, path: str | Path) -> Path:
-        """The same as a picture; the suffix of the path (.png, .svg, .pdf) decides its format."""
+        """Write a picture; the suffix of the path (.png, .svg, .pdf) gives the format."""
         from regard.cost.picture import layers_plot
 
         return layers_plot(self, Path(path))

@@ -1,4 +1,4 @@
-"""What one layer costs as sequences get longer (n) and vectors wider (d): by the textbook, and counted.
+"""Cost of one layer as a function of sequence length (n) and width (d): by the textbook, and counted.
 
 Vaswani et al. 2017 (arXiv:1706.03762), Table 1, for one layer, one sequence:
 
@@ -25,7 +25,7 @@ HEAD_WIDTH = 64  # as in every model of the paper: wider layers have more heads,
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of layer: the textbook's row, how to count it, and how to build it.
+    """One kind of layer: its row in the textbook, operation count and constructor.
 
     `attention` is the operation alone, `self-attention` the whole layer around it.
     """
@@ -39,7 +39,7 @@ class Kind:
 
 
 class AttentionOperation(nn.Module):
-    """softmax(QKᵀ/√d)V alone, in heads, without projections: the first row of the table to the letter."""
+    """softmax(QKᵀ/√d)V alone, with heads and without projections: the first row of the table."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class AttentionOperation(nn.Module):
 
 
 class Convolution(nn.Module):
-    """A convolution over time that sees k steps at once; batch first, like everything else here."""
+    """A convolution over time with kernel size k, batch first."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,9 +1,8 @@
-"""What one layer costs, measured: seconds as sequences get longer (n) and vectors wider (d), and the exponents of both.
+"""Measure the cost of one layer: seconds by sequence length (n) and width (d), and the exponents of both.
 
     time ∝ n^p,   p the slope of log time over log n
 
-Beside each fitted exponent stands the one that counting operations (`layers`) gives for the very same sizes: where
-measured and counted agree, the machine does what the arithmetic says.
+Each fitted exponent is listed with the exponent of counted operations (`layers`) at the same sizes.
 """
 
 import math
@@ -35,10 +34,10 @@ def measure_layers(
 ) -> LayerCosts:
     """Measure every kind of layer over all lengths (at a middle width) and all widths (at a middle length).
 
-    One round times every case once, so that a disturbance of the machine hits all of them alike; rounds go on for
-    `seconds`, at least three, and the fastest counts, since what disturbs a run can only add to it. Exponents are the
-    slope of a least-squares line through the larger half of the sizes on log-log axes: below that, fixed costs of a
-    call hide the arithmetic. One thread by default: the table counts work, not how well it spreads over processors.
+    One round times every case once, so that disturbances affect all cases equally. Rounds continue for `seconds`, at
+    least three. The fastest counts, as disturbances only add time. Exponents are the slope of a least-squares line
+    through the larger half of the sizes on log-log axes; at smaller sizes, the fixed cost of a call dominates. One
+    thread by default: the table counts work, not parallel efficiency.
     """
     if min(len(lengths), len(widths)) < 3:
         raise CallError(f"lengths={list(lengths)} and widths={list(widths)} need three sizes each to fit an exponent")
@@ -52,7 +51,7 @@ def measure_layers(
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        # Of one thread on a CPU we can ask for its own time, in which other programs do not count.
+        # For one thread on a CPU, use thread time, which excludes other programs.
         clock = time.thread_time if threads == 1 and where.type == "cpu" else time.perf_counter
         fastest, rounds = fastest_runs(cases, seconds, where, clock)
     finally:
@@ -88,7 +87,7 @@ def measure_layers(
 
 
 def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
-    """The slope of log cost over log size by least squares, through the larger half of the sizes (three at least)."""
+    """Return the least-squares slope of log cost over log size, for the larger half of the sizes (three at least)."""
     start = min(len(sizes) // 2, len(sizes) - 3)
     xs = [math.log(size) for size in sizes[start:]]
     ys = [math.log(cost) for cost in costs[start:]]

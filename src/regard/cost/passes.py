@@ -1,4 +1,4 @@
-"""What a model of ours costs: one pass of each kind of model on made-up input, for `estimate` to count."""
+"""Cost of a model of this package: one pass of each kind of model on synthetic input, for `estimate`."""
 
 from collections.abc import Callable
 
@@ -25,9 +25,9 @@ def model_cost(
     training_tokens: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> Cost:
-    """The cost of a translator, language model or classifier on the meta device. See `estimate`.
+    """Estimate the cost of a translator, language model or classifier on the meta device. See `estimate`.
 
-    A translator's operations are for a target token and a source token: sources are as long as targets.
+    Operations of a translator are per target token and source token: sources are as long as targets.
     """
     device = next(model.parameters()).device
     tokens = torch.ones(batch, length, dtype=torch.long, device=device)
@@ -43,7 +43,9 @@ def model_cost(
     elif isinstance(model, Classifier):
         forward = lambda: model.logits(tokens)  # noqa: E731
     else:
-        raise TypeError(f"a {type(model).__name__} is no model that we know how to run")
+        raise TypeError(
+            f"a {type(model).__name__} has no cost estimate: use a translator, language model or classifier"
+        )
     return estimate(
         model,
         forward,

@@ -1,4 +1,4 @@
-"""How measured layer costs are shown: a table and a chart for the terminal, and a picture."""
+"""Drawing of measured layer costs: table and chart for the terminal, and a picture."""
 
 import math
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from regard.cost.layer_costs import LayerCosts
 
-# Told apart with any kind of color vision (Okabe and Ito 2008) and, in the terminal, by their marks.
+# Distinguishable with any color vision (Okabe and Ito 2008) and, in the terminal, by their marks.
 INK = ("#0072B2", "#CC79A7", "#D55E00", "#009E73")
 MARKS = "●○▲■"
 STYLES = ("blue", "magenta", "red", "green")
@@ -26,7 +26,7 @@ def where(costs: "LayerCosts") -> str:
 
 
 def layers_table(costs: "LayerCosts") -> Table:
-    """The exponents, and under them a chart."""
+    """Return the exponents, with a chart below."""
     both = Table.grid()
     both.add_row(_exponents(costs))
     both.add_row(layers_chart(costs))
@@ -66,7 +66,7 @@ def _exponents(costs: "LayerCosts") -> Table:
 
 
 def layers_chart(costs: "LayerCosts", columns: int = 56, rows: int = 14) -> Text:
-    """Time against n on log-log axes; lines are interpolated, marks stand where was measured."""
+    """Draw time against n on log-log axes; lines are interpolated, marks are measurements."""
     low = math.log(min(min(layer.by_length) for layer in costs.layers))
     high = math.log(max(max(layer.by_length) for layer in costs.layers))
     left, right = math.log(costs.lengths[0]), math.log(costs.lengths[-1])
@@ -101,8 +101,8 @@ def layers_chart(costs: "LayerCosts", columns: int = 56, rows: int = 14) -> Text
 
 
 def layers_plot(costs: "LayerCosts", path: Path) -> Path:
-    """Two panels on log-log axes: time against n, and against d."""
-    from matplotlib.figure import Figure  # a figure of its own: no pyplot, no display, no global state
+    """Draw two panels on log-log axes: time against n, and against d."""
+    from matplotlib.figure import Figure  # no pyplot, no display, no global state
 
     figure = Figure(figsize=(11, 5), layout="constrained", facecolor="white")
     by_n, by_d = figure.subplots(1, 2, sharey=True)
@@ -136,7 +136,7 @@ def layers_plot(costs: "LayerCosts", path: Path) -> Path:
 
 
 def _label_ends(axes: "Axes", sizes: tuple[int, ...], names: dict[float, tuple[str, str]]) -> None:
-    """Each line's name at its right end, pushed apart where lines end close together."""
+    """Label each line at its right end; labels of close lines are moved apart."""
     axes.set_xlim(sizes[0] / 1.15, sizes[-1] * (sizes[-1] / sizes[0]) ** 0.75)
     bottom, top = (math.log(limit) for limit in axes.get_ylim())
     gap, at = (top - bottom) * 0.05, -math.inf
@@ -146,7 +146,7 @@ def _label_ends(axes: "Axes", sizes: tuple[int, ...], names: dict[float, tuple[s
 
 
 def _between(sizes: tuple[int, ...], times: tuple[float, ...], n: float) -> float:
-    """The time at n, on the straight lines that join the measured points on log-log axes."""
+    """Interpolate the time at n linearly on log-log axes."""
     i = max(1, next((i for i, size in enumerate(sizes) if size >= n), len(sizes) - 1))
     part = (math.log(n) - math.log(sizes[i - 1])) / (math.log(sizes[i]) - math.log(sizes[i - 1]))
     return math.exp((1 - part) * math.log(times[i - 1]) + part * math.log(times[i]))

@@ -1,6 +1,6 @@
-"""Published models by name, built from our own modules on the meta device, beside what their papers say of them.
+"""Published models by name, built from modules of this package on the meta device, with the figures of their papers.
 
-`docs/cost.md` tells where a paper's own figures disagree with each other, and what we chose.
+`docs/cost.md` lists inconsistent figures in papers, and the chosen values.
 """
 
 import torch
@@ -48,14 +48,14 @@ PUBLISHED: dict[str, Published] = {
 
 
 def build(name: str) -> nn.Module:
-    """A published model on the meta device."""
+    """Build a published model on the meta device."""
     with torch.device("meta"):
         return find(name).build()
 
 
 def find(name: str) -> Published:
     if name not in PUBLISHED:
-        raise CallError(f"{name!r} is no published model{nearest(name, PUBLISHED)}")
+        raise CallError(f"{name!r} is not a known published model{nearest(name, PUBLISHED)}")
     return PUBLISHED[name]
 
 
@@ -68,7 +68,7 @@ def published_cost(
     batch: int | None = None,
     length: int | None = None,
 ) -> Cost:
-    """What a published model costs, at its own batch and length if none is given."""
+    """Estimate the cost of a published model, by default with its published batch and length."""
     entry = find(name)
     return model_cost(
         build(name),

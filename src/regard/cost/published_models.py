@@ -1,4 +1,4 @@
-"""How a published model is built from our own modules, and what its paper says of it. `published` has their names."""
+"""Constructors of published models from modules of this package, with figures of the papers; names are in `published`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from regard.outputs.text.generate_settings import SIZES
 
 @dataclass(frozen=True)
 class Published:
-    """A model as published. `training_tokens`, where the paper says them: target tokens for translation."""
+    """A model as published. `training_tokens`, if in the paper: target tokens for translation."""
 
     build: Callable[[], nn.Module]
     parameters: float  # as the paper states it, or as counted in the published weights if the paper is wrong
@@ -67,7 +67,7 @@ def transformer_entry(
 
 
 def gpt_entry(name: str, parameters: float, source: str, tokens: int | None = None) -> Published:
-    """In the size that `model.size` has under that name, with GPT-2's vocabulary."""
+    """Return the entry of this `model.size`, with GPT-2's vocabulary."""
     size = SIZES[name]
     build = partial(
         LanguageModel, 50_257, size["width"], size["heads"], size["layers"],

@@ -1,4 +1,4 @@
-"""A model's cost as a table for the terminal."""
+"""Cost of a model as a table for the terminal."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def cost_table(cost: "Cost") -> Table:
-    """What, how much, and how it was found."""
+    """Return a table of each quantity, its value and its source."""
     table = Table(title=f"What {cost.name} costs", title_justify="left", show_header=False, caption_justify="left")
     table.add_column("what")
     table.add_column("how much", justify="right", no_wrap=True)

@@ -1,8 +1,9 @@
-"""What one step of training costs on this machine, for any model and any batch: measured, since a loss says how many
-tokens it counted only when it is computed.
+"""Measure the cost of one training step on this machine, for any model and batch.
 
-    memory   16 bytes a weight that learns (as `cost/estimate.py`), 4 a frozen one, and what autograd keeps of a batch
-    time     of a forward and a backward pass; what the optimizer does is small beside them
+It is measured because the number of counted tokens is known only when the loss is computed.
+
+    memory   16 bytes per trained weight (as `cost/estimate.py`), 4 per frozen weight, and the activations of a batch
+    time     of a forward and a backward pass; the optimizer needs little time in comparison
 """
 
 import time
@@ -16,8 +17,8 @@ from regard.cost.counting import Kept
 
 class StepCost(NamedTuple):
     seconds: float
-    weights: int  # bytes: what training keeps for them
-    activations: int  # bytes: what it keeps of this batch
+    weights: int  # bytes that training keeps for weights
+    activations: int  # bytes that it keeps for this batch
 
 
 def weight_bytes(model: nn.Module) -> int:
@@ -25,11 +26,11 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 def step_cost(model: nn.Module, batch: Any) -> StepCost:
-    """`model(batch)` gives a loss with its `total`. The random numbers of others stay as they were."""
+    """Measure a step; `model(batch)` returns a loss with `total`. The random state is restored."""
     kept = Kept({parameter.untyped_storage()._cdata for parameter in model.parameters()})
     with torch.random.fork_rng([]), torch.enable_grad():
         with torch.autograd.graph.saved_tensors_hooks(kept.add, lambda tensor: tensor), kept:
-            model(batch)  # also warms the machine up
+            model(batch)  # also a warm-up
         begin = time.perf_counter()
         model(batch).total.backward()
         seconds = time.perf_counter() - begin

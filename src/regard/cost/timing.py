@@ -1,4 +1,4 @@
-"""How long things take: all of them in turn, round after round, and the fastest run of each."""
+"""Timing: several cases in interleaved rounds, and the fastest run of each."""
 
 import math
 import time
@@ -13,7 +13,7 @@ def fastest_runs(
     device: torch.device,
     clock: Callable[[], float],
 ) -> tuple[dict[tuple[str, int, int], float], int]:
-    """The fastest run of every case, and how many rounds there were."""
+    """Return the fastest run of every case, and the number of rounds."""
     best = dict.fromkeys(cases, math.inf)
     for run in cases.values():
         _seconds(run, device, clock)  # first calls allocate and choose kernels

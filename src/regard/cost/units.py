@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Readable numbers with units."""
 
 import math
 
@@ -13,13 +13,13 @@ _DURATIONS = (
 
 
 def duration(seconds: float) -> str:
-    """A length of time with the unit that suits it: `35 µs`, `1.2 s`, `3.5 days`."""
+    """Format a duration with a suitable unit: `35 µs`, `1.2 s`, `3.5 days`."""
     unit, name = next((unit, name) for limit, unit, name in _DURATIONS if seconds < limit)
     return f"{_three_digits(seconds / unit)} {name}"
 
 
 def count(number: int | float) -> str:
-    """How many, in thousands, millions, billions (10⁹), trillions: `65.1M`, `1.56B`."""
+    """Format a count in thousands, millions, billions (10⁹), trillions: `65.1M`, `1.56B`."""
     for size, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{_three_digits(number / size)}{suffix}"
@@ -27,7 +27,7 @@ def count(number: int | float) -> str:
 
 
 def memory(size: int | float) -> str:
-    """A number of bytes in powers of 1000, as GPU makers and this package count: `80 GB`."""
+    """Format bytes in powers of 1000, as GPU manufacturers do: `80 GB`."""
     for unit, suffix in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= unit:
             return f"{_three_digits(size / unit)} {suffix}"
@@ -35,7 +35,7 @@ def memory(size: int | float) -> str:
 
 
 def operations(number: int | float) -> str:
-    """Floating-point operations: `126 MFLOP`, and from 10¹⁵ on as papers write it, `3.3e18 FLOP`."""
+    """Format floating-point operations: `126 MFLOP`, and from 10¹⁵ on as in papers, `3.3e18 FLOP`."""
     if number >= 1e15:
         return f"{number:.2g} FLOP".replace("e+", "e")
     for unit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -1,1 +1,1 @@
-"""Pages of runs: curves, samples, data and machine, while they train and saved; scores; comparisons."""
+"""Pages of runs: curves, samples, data and machine, live or saved; scores; comparisons."""

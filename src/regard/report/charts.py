@@ -9,12 +9,12 @@ from itertools import pairwise
 WIDTH, HEIGHT = 560, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 24, 34, 40
 Number = int | float
-MOST_POINTS = 300  # more would not be seen, and would make the page heavy
+MOST_POINTS = 300  # more would not be visible, and would enlarge the page
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart. `css` is its class in the style sheet (`train`, `validation`); `mark` an x to point out."""
+    """One line of a chart. `css` is its class in the style sheet (`train`, `validation`); `mark` is a highlighted x."""
 
     name: str
     xs: Sequence[Number]
@@ -25,7 +25,7 @@ class Line:
 
 
 def number(value: Number) -> str:
-    """Short and readable: 0.0012, 3.42, 1,250, 48k, 1.2M."""
+    """Format a number briefly: 0.0012, 3.42, 1,250, 48k, 1.2M."""
     size = abs(value)
     if size >= 1e6:
         return f"{value / 1e6:.3g}M"
@@ -37,7 +37,7 @@ def number(value: Number) -> str:
 
 
 def ticks(low: Number, high: Number, count: int = 6) -> list[Number]:
-    """About `count` round numbers from low to high: steps of 1, 2 or 5 times a power of ten."""
+    """Return about `count` round numbers from low to high: steps of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
     rough = (high - low) / count
@@ -48,8 +48,8 @@ def ticks(low: Number, high: Number, count: int = 6) -> list[Number]:
 
 
 def tick_labels(ticks: Sequence[Number]) -> list[str]:
-    """Short numbers, with as many digits as it takes to tell neighbors apart: 6.735, 6.740 and not 6.74 twice; and in
-    one form: 0.0005 beside 0.0010, and not 5.0e-4."""
+    """Return short labels with enough digits to distinguish neighbors (6.735, 6.740; not 6.74 twice), in one format
+    (0.0005 and 0.0010; not 5.0e-4)."""
     labels = [number(tick) for tick in ticks]
     if len(set(labels)) == len(labels) and len({"e" in label for label in labels if label != "0"}) < 2:
         return labels
@@ -58,7 +58,7 @@ def tick_labels(ticks: Sequence[Number]) -> list[str]:
 
 
 def thin(xs: Sequence[Number], ys: Sequence[Number], most: int = MOST_POINTS) -> tuple[list[Number], list[Number]]:
-    """Means over equal runs of neighbors, so that at most `most` points are left."""
+    """Average groups of neighbors, so that at most `most` points remain."""
     run = math.ceil(len(xs) / most)
     if run <= 1:
         return list(xs), list(ys)
@@ -69,13 +69,13 @@ def thin(xs: Sequence[Number], ys: Sequence[Number], most: int = MOST_POINTS) ->
 def line_chart(
     title: str, lines: Sequence[Line], *, x_label: str = "step", zero: bool = False, legend: bool = True
 ) -> str:
-    """An SVG figure. Points that are not numbers are left out; `zero` lets the vertical axis start there."""
+    """Return an SVG line chart. Points that are not numbers are skipped; with `zero`, the vertical axis starts at 0."""
     drawn = [(line, xs, ys) for line, (xs, ys) in ((line, _points(line)) for line in lines) if xs]
     if not drawn:
         return ""
     all_x = [x for _, xs, _ in drawn for x in xs]
     all_y = [y for _, _, ys in drawn for y in ys]
-    x_low, x_high = min(0.0, *all_x), max(all_x)  # from the run's start, so that charts can be compared
+    x_low, x_high = min(0.0, *all_x), max(all_x)  # from the start of the run, so that charts are comparable
     y_low, y_high = (0.0 if zero else min(all_y)), max(all_y)
     margin = 0.06 * (y_high - y_low) or abs(y_high) * 0.1 or 1.0
     y_low, y_high = (y_low if zero else y_low - margin), y_high + margin

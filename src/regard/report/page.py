@@ -1,7 +1,6 @@
-"""One file of sections that any browser shows without a network: the report of a run, its scores, a comparison.
+"""Self-contained page of sections: the report of a run, its scores, or a comparison.
 
-Style and modules are those of the page that shows attention (`look/html.py`). A script is in it only where attention
-as it trained is shown; everything else is there without one.
+Style and modules are those of the attention page (`look/html.py`). Only attention during training needs a script.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,14 +13,14 @@ from regard.report.charts import number
 
 ATTENTION = "Attention during training"
 REFERENCE = (
-    "A validation input, and where the model looked at each validation while its reference was forced through it: so "
-    "the rows are the same at every step. What the model itself wrote stands among the samples."
+    "Attention on a validation input at each validation. The output is forced to the reference, so "
+    "the rows are the same at every step. The predictions are listed in the samples."
 )
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report. `html` is put in as it is: make it with `table`, `text` or an SVG renderer."""
+    """A section of the report. `html` is inserted unescaped: make it with `table`, `text` or an SVG renderer."""
 
     title: str
     html: str
@@ -29,17 +28,17 @@ class Section:
 
 
 def text(words: str) -> str:
-    """Plain text → HTML that keeps its line breaks and cannot do anything."""
+    """Convert plain text to escaped HTML that keeps its line breaks."""
     return f'<div class="text">{escape(words)}</div>'
 
 
 def words(name: str) -> str:
-    """The name of a score as one says it: exact_match is exact match."""
+    """Return the readable name of a score: exact_match → exact match."""
     return name.replace("_", " ")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Numbers to the right, everything escaped."""
+    """Return an HTML table with right-aligned numbers; all text is escaped."""
 
     def cell(value: Any) -> str:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -57,7 +56,7 @@ def tiles(figures: Iterable[tuple[str, str]]) -> str:
 
 
 def page(title: str, about: str, sections: Sequence[Section], history: dict[str, Any] | None = None) -> str:
-    """A whole HTML document. `history`: attention as it trained, as `look.html.history_document` has it."""
+    """Return an HTML document. `history`: attention during training, from `look.html.history_document`."""
     place = [] if history is None else [Section(ATTENTION, '<div id="regard"></div>', REFERENCE)]
     head = f"<header><h1>{escape(title)}</h1><p>{escape(about)}</p></header>"
     body = f"{head}{fragment([*sections, *place])}<footer>made by regard</footer>"
@@ -65,7 +64,7 @@ def page(title: str, about: str, sections: Sequence[Section], history: dict[str,
 
 
 def fragment(sections: Sequence[Section]) -> str:
-    """The sections alone, for a page that is there already."""
+    """Return only the sections, for an existing page."""
     return "".join(
         f"<section><h2>{escape(section.title)}</h2>"
         + (f'<p class="note">{escape(section.note)}</p>' if section.note else "")

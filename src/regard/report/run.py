@@ -1,6 +1,6 @@
-"""What a run shows of itself: figures, curves, samples, data, machine, recipe. Of several, side by side.
+"""Report of a run: figures, curves, samples, data, machine, recipe; or of several runs, side by side.
 
-The same sections are `report.html`, when a run has ended, and the page that shows it while it trains.
+`report.html` of a finished run and the live page during training have the same sections.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ from regard.training.progress import duration
 
 MOST_SAMPLES = 6
 MOST_BESIDE = 4  # pictures of each of several runs
-MOST_KEPT = 8  # validations whose attention is in the report
-MOST_NUMBERS = 30_000  # of each of them
-COLORS = 10  # that the style sheet has for lines
+MOST_KEPT = 8  # validations with attention in the report
+MOST_NUMBERS = 30_000  # in each of them
+COLORS = 10  # line colors in the style sheet
 REPORT = "report.html"
 Points = Callable[[Sequence[Record]], tuple[list[Number], list[Number | None]]]  # steps and values of a run
 
@@ -41,7 +41,7 @@ def write_report(
 
 
 def attention_kept(run: RunFiles, number: int = 0) -> dict[str, Any] | None:
-    """Attention on a validation input at a few validations, for the slider; None if none was kept."""
+    """Return attention on a validation input at a few validations, for the slider; None if none was stored."""
     try:
         found = load_history(run.folder, number)
     except RegardError:
@@ -56,7 +56,7 @@ def attention_kept(run: RunFiles, number: int = 0) -> dict[str, Any] | None:
 
 
 def run_sections(run: RunFiles, scores: Mapping[str, Number]) -> list[Section]:
-    """Of one run: its figures first, then its curves."""
+    """Return the sections of one run: figures first, then curves."""
     records = run.records()
     return [
         Section("Results", tiles(_figures(run, records, scores)), _results_note(run)),
@@ -70,7 +70,7 @@ def run_sections(run: RunFiles, scores: Mapping[str, Number]) -> list[Section]:
 
 
 def side_by_side(runs: Sequence[RunFiles]) -> list[Section]:
-    """Of several runs: a color each."""
+    """Return the sections of several runs, one color each."""
     found = {run.name: run.records() for run in runs}
     last = [
         [name, samples[-1]]
@@ -86,7 +86,7 @@ def side_by_side(runs: Sequence[RunFiles]) -> list[Section]:
 
 
 def _pictures_beside(runs: Sequence[RunFiles]) -> str:
-    """A column a run."""
+    """Return pictures with one column per run."""
     columns = {run.name: run.pictures[:MOST_BESIDE] for run in runs}
     if not any(columns.values()):
         return ""
@@ -100,7 +100,7 @@ def _pictures_beside(runs: Sequence[RunFiles]) -> str:
 
 
 def curves(found: Mapping[str, Sequence[Record]], first: Sequence[str] = ()) -> str:
-    """Loss and scores of several runs, a color each; `first`: charts that stand before them."""
+    """Draw loss and scores of several runs, one color each, after the charts `first`."""
     key = "".join(
         f'<li><span class="swatch s{place % COLORS}"></span>{escape(name)}</li>' for place, name in enumerate(found)
     )
@@ -127,7 +127,7 @@ def curves(found: Mapping[str, Sequence[Record]], first: Sequence[str] = ()) -> 
 
 
 def data_sections(check: Mapping[str, Any]) -> list[Section]:
-    """What the look over the data found before the first step."""
+    """Return the results of the data check before training."""
     if not check:
         return []
     findings = [[one["severity"], one["split"], one["what"], one["advice"]] for one in check["findings"]]
@@ -164,7 +164,7 @@ def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Numb
             (f"{last['unit']} seen", number(last["items"])),
             (f"{last['unit']} a second", number(last["items_per_second"])),
             ("time", duration(records[-1]["seconds"])),
-            ("of it waiting for data", f"{last['waiting']:.0%}"),
+            ("of which waiting for data", f"{last['waiting']:.0%}"),
         ]
         if last["skipped"]:
             figures.append(("steps skipped", f"{last['skipped']:,}"))
@@ -176,17 +176,17 @@ def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Numb
 def _results_note(run: RunFiles) -> str:
     test = run.summary.get("test") if run.state == "ended" else None
     said = f" {str(test['words'])[:1].upper()}{str(test['words'])[1:]}." if test and "words" in test else ""
-    return f"Validation data chose the weights, so its scores are a little too good.{said}"
+    return f"The weights were selected on validation data, so these scores are slightly optimistic.{said}"
 
 
 def _tested(run: RunFiles) -> list[tuple[str, str]]:
-    """The score on test data with its interval, and those of simple baselines."""
+    """Return the score on test data with its interval, and the scores of simple baselines."""
     test = run.summary.get("test") if run.state == "ended" else None
     if not isinstance(test, Mapping) or "metric" not in test:
         return []
     unit, name = "%" if test["percent"] else "", words(test["metric"])
     figures = [(f"test {name}, n = {test['count']:,}", f"{test['value']:.4g}{unit}")]
-    figures.append(("95% interval of it", f"{test['low']:.4g} to {test['high']:.4g}{unit}"))
+    figures.append(("its 95% interval", f"{test['low']:.4g} to {test['high']:.4g}{unit}"))
     return [*figures, *((f"baseline: {one}", f"{value:.4g}{unit}") for one, value in test["baselines"].items())]
 
 
@@ -209,7 +209,7 @@ def _charts(records: Sequence[Record]) -> list[str]:
         line_chart("Loss", [trained("loss"), *([validated("loss")] if "loss" in names else [])]),
         *(line_chart(f"Validation {words(name)}", [validated(name)]) for name in names if name != "loss"),
         line_chart("Learning rate", [trained("learning_rate")], zero=True),
-        line_chart("Length of the gradient", [trained("gradient")], zero=True),
+        line_chart("Gradient norm", [trained("gradient")], zero=True),
         line_chart(f"{unit.capitalize()} per second", [trained("items_per_second")], zero=True),
     ]
 
@@ -225,12 +225,12 @@ def _samples(records: Sequence[Record]) -> str:
 
 
 def _differences(runs: Sequence[RunFiles]) -> str:
-    """The fields of the recipes that are not the same for all."""
+    """Return the recipe fields that differ between runs."""
     fields = [dict(_flat(run.config)) for run in runs]
     names = dict.fromkeys(name for one in fields for name in one)
     apart = [name for name in names if len({str(one.get(name, "–")) for one in fields}) > 1]
     rows = [[name, *(str(one.get(name, "–")) for one in fields)] for name in apart]
-    return table(["setting", *(run.name for run in runs)], rows) if rows else text("Nothing: the recipes are the same.")
+    return table(["setting", *(run.name for run in runs)], rows) if rows else text("None: the recipes are identical.")
 
 
 def _recipe(config: Mapping[str, Any]) -> str:

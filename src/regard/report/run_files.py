@@ -1,6 +1,6 @@
-"""A run by its files, also while it trains: what is added to `metrics.jsonl` is read, and nothing is read twice.
+"""Read a run from its files, also during training: new lines of `metrics.jsonl` are read once.
 
-Nothing is written, and no lock is taken: who trains does not feel that somebody looks.
+Nothing is written and no lock is taken, so training is not affected.
 """
 
 import json
@@ -27,12 +27,12 @@ State = Literal["training", "ended", "stopped"]
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The runs of a folder of runs; a run itself is none."""
+    """Return the runs in a folder of runs (empty if the folder is itself a run)."""
     return [] if (folder / CONFIG).is_file() else sorted(one.parent for one in folder.glob(f"*/{CONFIG}"))
 
 
 def unused_name(folder: Path, names: Container[str]) -> str:
-    """That of the folder; of two that have one name, the second has a number."""
+    """Return the folder name, with a number appended if it is already used."""
     name, number = folder.resolve().name, 1
     while name in names:
         number += 1
@@ -42,17 +42,17 @@ def unused_name(folder: Path, names: Container[str]) -> str:
 
 class RunFiles:
     def __init__(self, folder: Path, name: str = "") -> None:
-        """`name`: by which it is shown; that of its folder, if it is not given."""
+        """`name` is the displayed name; by default that of the folder."""
         self.folder, self.name = folder, name or folder.resolve().name
         self._records: list[Record] = []
-        self._read, self._inode = 0, -1  # bytes of which file
+        self._read, self._inode = 0, -1  # bytes read, and inode of the file
 
     def records(self) -> list[Record]:
-        """All of `metrics.jsonl` so far. A line that is being written is left for the next time."""
+        """Return all records of `metrics.jsonl` so far. An incomplete last line is read next time."""
         try:
             with (self.folder / METRICS).open("rb") as file:
                 found = os.fstat(file.fileno())
-                if found.st_ino != self._inode or found.st_size < self._read:  # the run goes on from a checkpoint
+                if found.st_ino != self._inode or found.st_size < self._read:  # the run was resumed from a checkpoint
                     self._records, self._read, self._inode = [], 0, found.st_ino
                 file.seek(self._read)
                 whole, _, _ = file.read().rpartition(b"\n")
@@ -65,7 +65,7 @@ class RunFiles:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The recipe. It does not change while a run trains."""
+        """Return the recipe. It does not change during training."""
         if not (self.folder / CONFIG).exists():
             return {}
         try:
@@ -84,7 +84,7 @@ class RunFiles:
 
     @property
     def pictures(self) -> list[Picture]:
-        """The job's own, as they were drawn last: attention, forecasts, confusion, drawings."""
+        """Return the last pictures of the job: attention, forecasts, confusion, drawings."""
         found = self._json(PICTURES).get("pictures", [])
         try:
             return [Picture(str(one["title"]), safe_markup(str(one["html"])), str(one["note"])) for one in found]
@@ -97,7 +97,7 @@ class RunFiles:
 
     @property
     def state(self) -> State:
-        """A summary is the last word of a training, until another goes on. One that was killed has left its lock."""
+        """Return the state. A summary marks a finished run unless it was resumed; a killed run leaves its lock."""
         summary, metrics = _stat(self.folder / SUMMARY), _stat(self.folder / METRICS)
         if summary is not None and (metrics is None or summary.st_mtime_ns >= metrics.st_mtime_ns):
             return "ended"
@@ -108,23 +108,23 @@ class RunFiles:
 
     @property
     def version(self) -> str:
-        """Changes when anything does that is shown."""
+        """Return a value that changes with the shown content."""
         files = [self.folder / name for name in (METRICS, SUMMARY, CHECK, MACHINE, PICTURES, LOCK)]
         sizes = [f"{found.st_size}.{found.st_mtime_ns}" for file in files if (found := _stat(file)) is not None]
         return "-".join([self.state, str(self.validations), *sizes])
 
     @property
     def validations(self) -> int:
-        """Of which attention was kept."""
+        """Return the validations with stored attention."""
         return sum(1 for _ in (self.folder / LOOKS / "0").glob("*.npz"))
 
     @property
     def inputs_watched(self) -> int:
-        """Validation inputs on which attention was kept, numbered from 0."""
+        """Return the validation inputs with stored attention, numbered from 0."""
         return sum(1 for one in (self.folder / LOOKS).glob("*") if one.name.isdecimal())
 
     def share_done(self) -> float | None:
-        """By the limit that will be the first to end it; None if nothing limits it."""
+        """Return the finished share, by the limit that ends first; None without limits."""
         training, last = self.config.get("training", {}), next(reversed(self.records()), None)
         if last is None:
             return None
@@ -134,7 +134,7 @@ class RunFiles:
         return min(1.0, max(shares)) if shares else None
 
     def _json(self, name: str) -> dict[str, Any]:
-        """What is not there, or not whole, has nothing to show."""
+        """Read JSON; missing or incomplete files give nothing."""
         try:
             tree = json.loads((self.folder / name).read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Markup of a file that may be anybody's: what can only be seen is kept, everything else is left out.
+"""Sanitize markup from untrusted files: only passive, visible elements are kept.
 
-A run may come from elsewhere, and its pictures are put into our pages. So tags and attributes are those of a list;
-images are inside the markup itself; nothing has a style, leads anywhere, or does anything.
+Pictures of runs from other sources are inserted into our pages. So tags and attributes are limited to a list, images
+must be embedded, and styles, links and scripts are removed.
 """
 
 from html import escape
@@ -16,7 +16,7 @@ ATTRIBUTES = {
     "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry", "d", "points", "transform", "opacity",
     "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "text-anchor", "font-family", "font-size",
 }  # fmt: skip
-UNSEEN = {"script", "style"}  # whose text is no text
+UNSEEN = {"script", "style"}  # with content that is not text
 
 
 def safe_markup(html: str) -> str:
@@ -46,7 +46,7 @@ class _Cleaner(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._unseen -= tag in UNSEEN and self._unseen > 0
-        if tag in self.open:  # and what was left open in it
+        if tag in self.open:  # and unclosed elements inside it
             while (last := self.open.pop()) != tag:
                 self.kept.append(f"</{last}>")
             self.kept.append(f"</{tag}>")
