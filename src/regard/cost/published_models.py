@@ -1,4 +1,4 @@
-"""Constructors of published models from modules of this package, with figures of the papers; names are in `published`."""
+"""Constructors of published models from modules of this package, with the figures of their papers (see `published`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
