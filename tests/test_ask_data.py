@@ -44,7 +44,7 @@ def test_an_answer_may_be_a_number_and_a_column_may_tell_splits_apart(tmp_path):
     assert "the answer is bool" in bad.reason
     (valid,) = JointSource(str(file), "valid", columns=parts).read()
     assert valid.first == "b.png"
-    with pytest.raises(CallError, match=r"no line of .* says 'test'; it has train, val"):
+    with pytest.raises(CallError, match=r"no line of .* has 'test'; it has train, val"):
         list(JointSource(str(file), "test", columns=parts).read())
 
 
@@ -105,7 +105,7 @@ def test_bad_lines_and_pictures_are_named_and_refused(tmp_path):
     assert report.splits["train"].source.lengths[100] == 15 + 6
     with pytest.raises(RegardError, match="the data cannot be trained on"):
         regard.train(recipe, output=tmp_path / "run")
-    with pytest.raises(CallError, match="says no format"):
+    with pytest.raises(CallError, match="unknown format"):
         list(JointSource(str(tmp_path / "1.png"), "train", columns=COLUMNS).read())
 
 

@@ -133,7 +133,7 @@ def test_no_checkpoint_knows_of_a_step_whose_metrics_could_be_lost(tmp_path, syn
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(CallError, match=rf"there is no folder {tmp_path}/nowhere"):
+    with pytest.raises(CallError, match=rf"no such folder: {tmp_path}/nowhere"):
         atomic.write_text(tmp_path / "nowhere" / "file", "")
 
 

@@ -107,7 +107,7 @@ def test_given_labels_are_scored_by_their_log_probability(run):
     chances = [found.probabilities[name] for name in ("good", "bad")]
     assert [one.log_probability for one in scored] == pytest.approx(np.log(chances))
     assert [one.score for one in scored] == pytest.approx(chances)
-    with pytest.raises(CallError, match="'god' is no label of this model; did you mean 'good'"):
+    with pytest.raises(CallError, match="unknown label: 'god'; did you mean 'good'"):
         run.score(["x"], ["god"])
 
 

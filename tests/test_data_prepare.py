@@ -100,7 +100,7 @@ def test_a_store_cut_short_is_built_again(made, tmp_path):
     (folder,) = (tmp_path / "cache").glob("train-*")
     ids = folder / "source"
     ids.write_bytes(ids.read_bytes()[:-2])
-    with pytest.raises(RegardError, match="no usable store of examples"):
+    with pytest.raises(RegardError, match="not a valid store of examples"):
         Store(folder)
     assert len(prepare(made, tmp_path / "cache").texts()) == 300
 
@@ -279,10 +279,10 @@ def test_files_that_do_not_pair_up_stop_however_few_lines_it_are(tmp_path):
 
 def test_files_without_any_pair_stop(tmp_path):
     (tmp_path / "empty.tsv").write_text("\n\n")
-    with pytest.raises(RegardError, match=r"empty.tsv: there is nothing in it that can be used$"):
+    with pytest.raises(RegardError, match=r"empty.tsv: contains no usable examples$"):
         prepare(PairDataSettings(train=str(tmp_path / "empty.tsv")), tmp_path / "cache")
     (tmp_path / "bad.jsonl").write_text('{"en": "a"}\n')
-    with pytest.raises(RegardError, match=r"no column left for data.target: the first line has 1 column: 'en'"):
+    with pytest.raises(RegardError, match=r"no column is left for data.target: the first line has 1 column: 'en'"):
         prepare(PairDataSettings(train=str(tmp_path / "bad.jsonl")), tmp_path / "cache", strict=False)
 
 

@@ -184,5 +184,5 @@ def test_a_run_without_its_tokenizer_says_so(tmp_path):
     Tokenizer.train(["a b"], "word").save(tmp_path / "tokenizer.json")
     assert Tokenizer.of_run(tmp_path).encode("a b")
     (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(RegardError, match=r"has lost its tokenizer"):
+    with pytest.raises(RegardError, match=r"tokenizer is missing or damaged"):
         Tokenizer.of_run(tmp_path)

@@ -230,7 +230,7 @@ def test_weights_that_are_no_numbers_are_refused(base, stranger, tmp_path):
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b'{"model": null}', b"[" * 100_000])
 def test_a_broken_tokenizer_is_refused(stranger, content):
     (stranger / "tokenizer.json").write_bytes(content)
-    with pytest.raises(RegardError, match=r"tokenizer\.json is no tokenizer, or damaged"):
+    with pytest.raises(RegardError, match=r"tokenizer\.json is not a tokenizer, or is damaged"):
         regard.load(stranger)
 
 

@@ -91,7 +91,7 @@ def test_utf16_and_nothing_are_refused(tmp_path):
     with pytest.raises(CallError, match="UTF-16"):
         list(read_pieces([tmp_path / "wide.txt"], "file"))
     (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(RegardError, match="there is nothing in it that can be used"):
+    with pytest.raises(RegardError, match="contains no usable examples"):
         prepare_text(settings(train=str(tmp_path / "empty.txt")), tmp_path / "cache")
 
 

@@ -322,7 +322,7 @@ def test_a_store_keeps_good_pictures_and_counts_bad_ones(tmp_path):
     assert store.counts.read.bad == 1
     assert "x.png: b/x.png: not a picture" in str(store.counts.read.first["unreadable"][0])
     (folder / "values").write_bytes(b"short")
-    with pytest.raises(RegardError, match="it is not complete"):
+    with pytest.raises(RegardError, match="it is incomplete"):
         PictureStore(folder)
 
 

@@ -208,7 +208,7 @@ def test_a_name_on_the_hub_comes_from_its_cache(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
     assert find("hub:someone/tiny-bert") == place / "snapshots" / commit
-    with pytest.raises(RegardError, match="the hub did not give the model someone/nothing"):
+    with pytest.raises(RegardError, match="cannot download the model someone/nothing from the hub"):
         find("hub:someone/nothing")
 
 

@@ -145,7 +145,7 @@ BAD_DATA = [
         1,
     ),
     Mistake("train broken.json", ("neither JSON nor an object a line", "line 1 column", "repair it")),
-    Mistake("train broken.jsonl", ("broken.jsonl:1: not JSON", "nothing in it that can be used"), 1),
+    Mistake("train broken.jsonl", ("broken.jsonl:1: not JSON", "contains no usable examples"), 1),
     Mistake("train one_column.csv", ("there is no column to predict", "add one of labels", ".txt")),
     Mistake("train two_names.csv", ("2 columns named 'text'", "rename or remove")),
     Mistake("train notes.docx", ("document of an office program", "a document as .txt")),
@@ -269,7 +269,7 @@ WORDS = [
     Mistake("evaluate runs/movies data.test=sentences.txt", ("sentences.txt",)),
     Mistake("evaluate runs/pairs data.test=movies.csv", ("names columns (id, review, sentiment)", "Remove the line")),
     Mistake("evaluate runs/movies data.test=pairs.tsv", ("no column data.text='review'",)),
-    Mistake("evaluate runs/pairs data.test=nosuch.tsv", ("there is no file nosuch.tsv",)),
+    Mistake("evaluate runs/pairs data.test=nosuch.tsv", ("no such file: nosuch.tsv",)),
     Mistake("export runs/pairs --to torchscript -o out", ("no export to 'torchscript'", "onnx")),
     Mistake("look runs/pairs hello --layer 7", ("layer",)),
     Mistake("look runs/pairs hello --head 99", ("head",)),
@@ -487,7 +487,7 @@ ASKED = [
     Call("inputs only", lambda run, df: run.evaluate(test=df.review), "no column 'sentiment'"),
     Call("lengths", lambda run, df: run.evaluate((df.review, df.sentiment[:2])), "12 inputs and 2 labels"),
     Call("no rows", lambda run, df: run.evaluate(df[:0]), "the table has no rows"),
-    Call("no file", lambda run, df: run.evaluate(test="nosuch.csv"), "there is no file nosuch.csv"),
+    Call("no file", lambda run, df: run.evaluate(test="nosuch.csv"), "no such file: nosuch.csv"),
 ]
 
 

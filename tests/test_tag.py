@@ -122,7 +122,7 @@ def test_columns_and_features_of_a_treebank(tmp_path, name, column, tags):
 def test_a_column_that_a_treebank_lacks_is_refused(tmp_path):
     file = tmp_path / "train.conllu"
     file.write_text(TREEBANK)
-    for column, says in (("xposs", "did you mean 'xpos'"), ("Tense", "there is no column or feature")):
+    for column, says in (("xposs", "did you mean 'xpos'"), ("Tense", "no such column or feature")):
         with pytest.raises(CallError, match=says):
             list(read_conll(file, Columns({"words": None, "tags": None}, conll=(None, column))))
 

@@ -1,18 +1,18 @@
-"""Batches of a given number of tokens, from sentences of like length, in an order that two integers name.
+"""Batches with a given number of tokens, from sentences of similar length, in an order determined by two integers.
 
     cost of a batch = rows × (longest source + longest target)  ≤  max_tokens
 
-Each epoch, pairs are shuffled and dealt into pools of many batches (Marian's maxi-batches); a pool is sorted by length
-and cut into batches, and all batches are shuffled. The pools keep it random who meets whom; the sorting leaves little
-padding, the more so as sources rise in length for even lengths of the target and fall for odd ones: neighbors at a
-step of the target differ little in both.
+Each epoch, pairs are shuffled and divided into pools of many batches (Marian's maxi-batches). A pool is sorted by
+length and cut into batches, and all batches are shuffled. The pools keep batches random; sorting reduces padding.
+Sources are sorted upwards for even lengths of the target and downwards for odd ones, so that neighbors differ little in
+both.
 
-The first batch of a pool is cut at random, which moves all cuts after it, so that small data does not give the same
+The first batch of a pool is cut at a random size. This moves all later cuts, so that small data does not give the same
 batches in every epoch.
 
-Random numbers come from (seed, epoch) alone, and batches do not depend on the number of processes, so `epoch(e, i)`
-goes on exactly where a run stopped, also with more or fewer processes. Making a batch of 4,096 tokens takes 0.3 ms:
-only pictures and sound are worth a thread that makes them ahead.
+Random numbers depend only on (seed, epoch), and batches do not depend on the number of processes. So `epoch(e, i)`
+resumes exactly, also with more or fewer processes. A batch of 4,096 tokens takes 0.3 ms: a prefetch thread only pays
+for pictures and sound.
 """
 
 from abc import ABC, abstractmethod
@@ -34,20 +34,20 @@ from regard.special_tokens import END, PAD
 
 B = TypeVar("B")
 T = TypeVar("T")
-AHEAD = 4  # batches that are ready before they are asked for
+AHEAD = 4  # batches to prefetch
 POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%
 
 
 def seeded(*numbers: int) -> np.random.Generator:
-    """Random numbers that depend on these alone: Philox, a generator that counts."""
+    """Return random numbers that depend only on these numbers: Philox, a counter-based generator."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(numbers)))
 
 
 class Batches(ABC, Generic[B]):
-    """Batches in an order that (seed, epoch) names; who knows the examples gives `_plan` and `batch`."""
+    """Batches in an order determined by (seed, epoch); subclasses implement `_plan` and `batch`."""
 
     def __init__(self, *, seed: int = 0, ahead: bool = False) -> None:
-        """`ahead`: batches are made by a thread while the model works."""
+        """`ahead`: prefetch batches in a thread."""
         self._seed, self._ahead = seed, ahead
         self._planned: tuple[int, list[NDArray[np.int64]]] | None = None
 
@@ -56,28 +56,29 @@ class Batches(ABC, Generic[B]):
 
     @abstractmethod
     def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> B:
-        """The given examples, padded, as this epoch wants them."""
+        """Return the given examples, padded, with the augmentation of this epoch."""
 
     def plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The rows of every batch of an epoch, of all processes together. The last one asked for is remembered."""
+        """Return the rows of every batch of an epoch, for all processes together. The last epoch is cached."""
         if self._planned is None or self._planned[0] != epoch:
             self._planned = (epoch, self._plan(epoch))
         return self._planned[1]
 
     def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[B]:
-        """The batches of an epoch from the start-th on; process `rank` of `world` takes every world-th row of each."""
+        """Yield the batches of an epoch from the start-th on; process `rank` of `world` takes every world-th row of
+        each."""
         if not 0 <= rank < world:
             raise ValueError(f"rank={rank} must be at least 0 and less than world={world}")
         batches = (self.batch(rows[rank::world], number) for rows in self.plan(number)[start:])
         return made_ahead(batches) if self._ahead else batches
 
     def len_epoch(self, number: int) -> int:
-        """How many batches an epoch has."""
+        """Return the number of batches of an epoch."""
         return len(self.plan(number))
 
 
 class PlannedBatches(Batches[B]):
-    """Batches of examples that have two lengths each."""
+    """Batches of examples with a source length and a target length."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class PlannedBatches(Batches[B]):
         self.measure(source_lengths, target_lengths)
 
     def measure(self, source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]) -> None:
-        """Plan by these lengths from now on."""
+        """Set the lengths to plan with."""
         self._source_lengths, self._target_lengths = source_lengths, target_lengths
         longest = int((source_lengths + target_lengths).max(initial=0))
         if longest > self._max_tokens:
@@ -119,7 +120,7 @@ class PlannedBatches(Batches[B]):
         return rows[np.lexsort((np.where(target % 2 == 0, source, -source), target))]
 
     def _cut(self, rows: NDArray[np.int64], first: float) -> Iterator[NDArray[np.int64]]:
-        """Neighbors, as many as the budget allows; the first time, only a share of them."""
+        """Yield neighboring rows up to the token budget; the first time, only up to a share of it."""
         source, target = self._source_lengths[rows], self._target_lengths[rows]
         start = 0
         while start < len(rows):
@@ -135,7 +136,7 @@ class PlannedBatches(Batches[B]):
 
 
 def made_ahead(items: Iterator[T], most: int = AHEAD) -> Iterator[T]:
-    """The same items, made by a thread while the last one is in use. Numpy, Pillow and torch let it run beside them."""
+    """Yield the same items, prefetched by a thread. NumPy, Pillow and torch run in parallel to it."""
     queue: Queue[tuple[bool, Any]] = Queue(most)
     stop = Event()
 
@@ -172,7 +173,7 @@ def made_ahead(items: Iterator[T], most: int = AHEAD) -> Iterator[T]:
 
 
 def pad_sentences(sentences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
-    """Ids of sentences without special tokens, as `encode` gives them, to the form that training has: ended, padded."""
+    """Return ids of sentences without special tokens, as `encode` returns them, with end tokens and padding."""
     return padded([np.array([*ids, END], np.int64) for ids in sentences])
 
 
@@ -186,7 +187,7 @@ def padded(sentences: Sequence[NDArray], pad: int = PAD) -> Int[Tensor, "B S"]:
 
 @dataclass(frozen=True)
 class Padded:
-    """B sequences, padded with zeros at the end, and how many vectors each has."""
+    """B sequences, zero-padded at the end, with the number of vectors of each."""
 
     values: Float[Tensor, "B S F"]
     lengths: Int[Tensor, " B"]

@@ -1,11 +1,11 @@
-"""Steps of preparing data, each done once as long as nothing changes.
+"""Cached steps of preparing data; each is repeated only if its key changes.
 
-Every step writes a folder of the cache whose name ends in a fingerprint of all that the step depends on, its key. A
-folder is built under another name and renamed when it is complete and on the disk, so a step that was killed leaves no
-result, and processes that build the same step at the same time do not disturb each other.
+Every step writes a folder of the cache whose name ends in a fingerprint of everything that the step depends on, its
+key. A folder is built under another name, and renamed when it is complete and on disk. So a killed step leaves no
+result, and processes that build the same step at the same time do not conflict.
 
-`B2SUMS` in it has the BLAKE2b digest of each file (`b2sum -c` reads it, too). They are checked whenever the folder is
-asked for: a bit that has changed since would train another model in silence. A damaged folder is built again.
+`B2SUMS` in it has the BLAKE2b digest of each file (`b2sum -c` reads it, too). They are checked at every use, because a
+flipped bit would silently change the trained model. A damaged folder is built again.
 """
 
 import hashlib
@@ -25,9 +25,9 @@ SUMS = "B2SUMS"
 
 
 def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) -> Path:
-    """The folder of a step: as it is, if it is there and whole, else as `build` fills it.
+    """Return the folder of a step; `build` fills it if it is missing or damaged.
 
-    `key` is anything that JSON can hold.
+    `key` is any JSON value.
     """
     folder = cache / f"{step}-{blake2b(json.dumps(key).encode(), digest_size=10).hexdigest()}"
     aside = cache / f".{step}-{uuid4().hex}"
@@ -36,7 +36,7 @@ def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) 
         if damage is None:
             return folder
         print(f"{folder} is damaged ({damage}); it is built again", file=sys.stderr)
-        with suppress(FileNotFoundError):  # another process was quicker to see it
+        with suppress(FileNotFoundError):  # another process was faster
             folder.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -49,7 +49,7 @@ def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) 
         aside.rename(folder)
         atomic.flush(cache)
     except OSError:
-        if not folder.exists():  # else another process was quicker, and what it built is the same
+        if not folder.exists():  # otherwise another process was faster, and its result is the same
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -57,7 +57,7 @@ def built_once(cache: Path, step: str, key: Any, build: Callable[[Path], None]) 
 
 
 def damage_of(folder: Path) -> str | None:
-    """What is wrong with a folder that was built once, or None."""
+    """Return what is wrong with a cached folder, or None."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").split("\n")
         sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines if line)}

@@ -1,10 +1,9 @@
-"""What is wrong with data before anything is trained on it: each finding with file, lines, count and what to do.
+"""Check data before training: each finding has a file, lines, a count and advice.
 
-All of it is read from what `prepare` wrote, so checking costs little more than preparing, and the files are not read
-again. Equal ones are found by 64-bit hashes, 16 bytes an example in memory: two different texts of a hundred million
-are taken for equal with a chance of 1 in 3,700.
+Everything is read from the output of `prepare`, so checking costs little more than preparing. Equal examples are found
+by 64-bit hashes, 16 bytes an example in memory. The chance of a collision in a hundred million texts is 1 in 3,700.
 
-Every input says what it calls its examples and their two sides; what is wrong is the same for all of them.
+Every input defines the names of its examples and their two sides; the checks are the same for all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +20,11 @@ from regard.data.store import Store
 from regard.data.tables import Role
 
 MANY_UNKNOWN = 0.02  # of all tokens of a side
-ODD_RATIO = 4.0  # two sides are suspicious if one is so many times longer than is usual in these data ...
-ODD_LENGTH = 10  # ... and has at least so many tokens; short ones vary
+ODD_RATIO = 4.0  # two sides are suspicious if their length ratio differs from the usual one by this factor ...
+ODD_LENGTH = 10  # ... and have at least this many tokens; short ones vary
 
-FEWEST_ROWS = 20  # below this, nothing is concluded from how often a target occurs
-FEW_TARGETS = 0.05  # of the rows: if there are no more different targets, they are labels
+FEWEST_ROWS = 20  # with fewer rows, target counts are not conclusive
+FEW_TARGETS = 0.05  # of the rows: targets with at most as many different values are labels
 
 _ADVICE = {
     "encoding": "convert the file to UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW (or from its actual encoding)",
@@ -41,13 +40,13 @@ _ADVICE = {
 
 
 def are_labels(rows: int, different: int) -> bool:
-    """Whether so few different targets in so many rows are labels, and no texts to be written."""
+    """Return whether targets have so few different values that they are labels, not texts to generate."""
     return rows >= FEWEST_ROWS and different <= max(2, FEW_TARGETS * rows)
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What is known of the examples of a split that are in memory; of others, their `Store` knows it."""
+    """Metadata of the examples of a split in memory; for a split on disk, `Store` has it."""
 
     name: str
     counts: Counts
@@ -63,8 +62,8 @@ Checked = Listing | Store
 
 
 class DataCheck:
-    """What was found in the splits. The constructor looks for bad lines, repeated and contradicting examples, and for
-    what training shares with the others; an input adds what it knows beside that, and asks for the `report`."""
+    """Findings in the splits. The constructor checks bad lines, repeated and contradicting examples, and overlap of
+    training with the other splits. An input adds its own checks, and calls `report`."""
 
     def __init__(
         self,
@@ -77,12 +76,11 @@ class DataCheck:
         contradicts: bool = False,
         advice: Mapping[str, str] = _ADVICE,
     ) -> None:
-        """
-        noun         what an example is called: pair, picture
-        sides        what the two are called that `Counts.sides` counts
-        hashed       what the two are called that `hashes` are of, if they are others
-        contradicts  whether two targets for one input cannot be meant: classes, but not translations
-        advice       what to do about bad lines of some kinds, where there is more to say
+        """noun         name of an example: pair, picture
+        sides        names of the two sides that `Counts.sides` counts
+        hashed       names of the two sides of `hashes`, if they differ
+        contradicts  whether two targets for one input are errors: for classes, but not for translations
+        advice       additional advice about bad lines, by kind
         """
         self.splits, self.noun, self.sides, self._hashed = splits, noun, sides, hashed or sides
         self.findings: list[Finding] = []
@@ -97,7 +95,7 @@ class DataCheck:
                     self._leaks(role, split, splits["train"])
 
     def report(self, vocabulary: Mapping[str, int], estimates: Mapping[str, str] | None = None) -> CheckReport:
-        """`vocabulary`: how many entries the vocabulary of each side has; `estimates`: any other figure."""
+        """Return the report. `vocabulary`: entries of the vocabulary of each side; `estimates`: any other figure."""
         shown: dict[Role, SplitFigures] = {}
         for role, split in self.splits.items():
             read, (source, target) = split.counts.read, split.counts.sides
@@ -121,7 +119,7 @@ class DataCheck:
         self.findings.append(found)
 
     def at(self, severity: Severity, role: Role, rows: NDArray[Any], what: str, advice: str) -> None:
-        """The examples in these rows, if there are any; `what` goes on after their number: "12 pictures ..."."""
+        """Add a finding about these rows, if any. `what` follows their number: "12 pictures ..."."""
         if len(rows):
             split: Checked = self.splits[role]
             first: list[int] = rows[:FIRST].tolist()
@@ -131,7 +129,7 @@ class DataCheck:
             self.add(severity, role, what, advice, count=len(rows), lines=lines, file=names)
 
     def odd(self, kinds: Mapping[str, tuple[Severity, str, str]]) -> None:
-        """What was counted while reading, by kind: how bad, what (after the number), what to do."""
+        """Add findings that were counted while reading, by kind: severity, text (after the number), advice."""
         for role, split in self.splits.items():
             for kind, seen in split.counts.odd.items():
                 if kind in kinds:
@@ -140,8 +138,8 @@ class DataCheck:
                     self.add(severity, role, what, advice, count=seen.count, lines=seen.lines, file=names)
 
     def overlong(self, limit: str, done: str, setting: tuple[str, int] | None = None) -> None:
-        """Those longer than `limit`, which are `done` in training: skipped or cut; all are scored.
-        `setting`: the field behind it, and its value in tokens of a side, if raising it is worth advice."""
+        """Report examples longer than `limit`. `done` is their treatment in training: skipped or cut; all are scored.
+        `setting`: its field, and its value in tokens of a side, if raising it is sensible advice."""
         for role, split in self.splits.items():
             if not (count := split.counts.count("overlong")):
                 continue
@@ -159,7 +157,7 @@ class DataCheck:
             self.add(severity, role, what, advice, count=count, lines=seen.lines, file=", ".join(seen.names))
 
     def unknown(self, side: int, advice: str, many: float = MANY_UNKNOWN) -> None:
-        """Tokens of a side, 0 or 1, that its vocabulary does not have."""
+        """Report tokens of a side, 0 or 1, that are not in its vocabulary."""
         for role, split in self.splits.items():
             seen = split.counts.sides[side]
             rate = seen.unknown / max(1, seen.tokens)
@@ -169,7 +167,7 @@ class DataCheck:
                 self.add("warning", role, what, advice, count=seen.unknown)
 
     def unequal(self, role: Role, one: NDArray[Any], other: NDArray[Any], what: str, advice: str) -> None:
-        """Rows whose two lengths have an unusual ratio, if they are not very short."""
+        """Report rows with an unusual ratio of lengths, except very short ones."""
         if not len(one):
             return
         ratio = np.log(np.maximum(one, 1) / np.maximum(other, 1))
@@ -199,7 +197,7 @@ class DataCheck:
             self.add(severity, role, what, todo, count=count, lines=lines, file=first.file)
 
     def _again(self, role: Role, split: Checked, contradicts: bool) -> None:
-        """Examples that occur twice, and inputs that have two targets."""
+        """Report repeated examples, and inputs with two targets."""
         hashes = split.hashes
         order = np.lexsort((hashes[:, 1], hashes[:, 0]))
         before, after = order[:-1], order[1:]
@@ -214,7 +212,7 @@ class DataCheck:
             self.at("warning", role, torn, what, f"decide on one {self._hashed[1]}")
 
     def _leaks(self, role: Role, split: Checked, train: Checked) -> None:
-        """What is measured on must not be trained on."""
+        """Report test or validation examples that are in the training data."""
         whole = np.isin(_joined(split.hashes), _joined(train.hashes))
         half = np.isin(split.hashes[:, 0], train.hashes[:, 0]) & ~whole
         what = f"({whole.mean():.1%}) that training has too"
@@ -230,7 +228,7 @@ def _joined(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def unknown_advice(tokenizer: Any, size: int) -> str:
-    """What to do where a vocabulary of `size` entries, made as `tokenizer` (settings) says, does not know much."""
+    """Return advice about many unknown tokens with a vocabulary of `size` entries and these `tokenizer` settings."""
     ways = []
     if size >= tokenizer.size:
         ways.append("raise data.tokenizer.size")

@@ -1,4 +1,4 @@
-"""What a look over the data found: figures of each split, and what is wrong with it. What `regard check` prints."""
+"""The report of a data check: figures of each split, and findings. `regard check` prints it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ PERCENTILES = (50, 90, 99, 100)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: how bad, what, where (a file; the first lines of `count`), and what to do."""
+    """A problem: severity, description, place (a file; the first lines of `count`), and advice."""
 
     severity: Severity
     split: Role
@@ -40,25 +40,25 @@ class SplitFigures:
     skipped: int
     source: SideFigures
     target: SideFigures
-    sides: Sequence[str]  # what this job calls them
+    sides: Sequence[str]  # name of an example in this job
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `regard check` prints. Who knows the model fills in `estimates`: its size, memory and time."""
+    """The report that `regard check` prints. The model adds `estimates`: its size, memory and time."""
 
     splits: dict[Role, SplitFigures]
     vocabulary: dict[str, int]
     findings: list[Finding]
     estimates: dict[str, str] = field(default_factory=dict)
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # further figures, by their title
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # additional tables of figures, by title
 
     @property
     def errors(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     def refuse_if_errors(self) -> None:
-        """Raise if there is anything that training must not start with."""
+        """Raise if a finding forbids training."""
         if self.errors:
             listing = "".join(f"\n  {finding.file}: {finding.what}; {finding.advice}" for finding in self.errors)
             raise RegardError(f"the data cannot be trained on:{listing}")
@@ -68,12 +68,12 @@ class CheckReport:
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst first."""
+    """Sort findings by severity, the worst first."""
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.severity))
 
 
 def counted(count: int, noun: str) -> str:
-    """1 pair, 2,000 pairs; series are several as they are."""
+    """Return a count with its noun: 1 pair, 2,000 pairs; the plural of series is series."""
     return f"{count:,} {noun}" + ("" if count == 1 or noun.endswith("s") else "s")
 
 
@@ -83,7 +83,7 @@ def side_figures(side: SideCounts) -> SideFigures:
 
 
 def figures_of(splits: Mapping[Role, Any], vocabulary: int) -> CheckReport:
-    """Nothing but figures: how many examples each split has, and how long their inputs and targets are."""
+    """Return a report with figures only: the number of examples of each split, and lengths of inputs and targets."""
     figures: dict[Role, SplitFigures] = {}
     for role, split in splits.items():
         lengths = [Counter(one.tolist()) for one in split.lengths()]
@@ -93,7 +93,7 @@ def figures_of(splits: Mapping[Role, Any], vocabulary: int) -> CheckReport:
 
 
 def percentile(lengths: Counter[int], percent: float | int) -> int:
-    """The least length that so many per cent of the sentences do not exceed."""
+    """Return the smallest length that at least `percent` per cent of the sentences do not exceed."""
     needed = percent / 100 * lengths.total()
     below = 0
     for length in sorted(lengths):

@@ -1,4 +1,4 @@
-"""The data check as it is shown in a terminal."""
+"""Display of the data check in a terminal."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
 def check_table(report: CheckReport) -> RenderableType:
-    """Figures of every split, what was found, and what the model is estimated to need."""
+    """Return the figures of every split, the findings, and the estimates of the model."""
     parts: list[RenderableType] = []
     if report.splits:  # tables of numbers have no tokens
         sizes = ", ".join(f"{size:,} ({side})" for side, size in report.vocabulary.items())
@@ -59,7 +59,7 @@ def _estimates(report: CheckReport) -> Table:
 
 
 def _finding(finding: Finding) -> Table:
-    """Texts and names of files go in as they are: a bracket in them is no mark-up."""
+    """Return a finding; texts and file names are inserted literally, without interpreting brackets as markup."""
     where = finding.file
     if finding.lines:
         more = ", …" if finding.count > len(finding.lines) else ""

@@ -1,4 +1,4 @@
-"""Texts in folders: a sub-folder for each class, and every text file below it is one text.
+"""Texts in folders: a sub-folder for each class, with one text per file.
 
 reviews/good/1.txt   reviews/good/2.txt   reviews/bad/1.txt
 """
@@ -10,16 +10,16 @@ from regard.data.pairs import Bad, Columns, Pair, pair_of
 from regard.errors import CallError
 from regard.files.lines import ending, read_lines
 
-_DATASET = ("state.json", "dataset_dict.json")  # what the `datasets` library leaves in a folder it wrote
+_DATASET = ("state.json", "dataset_dict.json")  # files of a folder that the `datasets` library wrote
 
 
 def has_classes(folder: Path) -> bool:
-    """Whether it is a folder, and not one that the `datasets` library wrote."""
+    """Return whether a path is a folder that the `datasets` library did not write."""
     return folder.is_dir() and not any((folder / mark).exists() for mark in _DATASET)
 
 
 def read_class_folders(folder: Path, name: str, columns: Columns) -> Iterator[Pair | Bad]:
-    """Class by class, in the order of the names; hidden files are left out, and classes that are called nothing."""
+    """Yield texts class by class, in the order of names. Hidden files and classes with an empty name are left out."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
     found = [path for path in files if len(path.relative_to(folder).parts) > 1]
     if not found:

@@ -1,9 +1,9 @@
-"""Which columns of a table are meant: as the settings say, else by their names, else by what stands in them.
+"""Find the columns of a table: by settings, else by their names, else by their content.
 
     id,English,French            the first line names columns, for no line below it looks like it; id is no text;
     1,Go.,Va !                   English comes before French: English is the source, French the target
 
-A file is judged by its first lines only. Whatever was decided is shown by `regard check`, with two rows of each split.
+Only the first lines of a file are used. `regard check` shows the decision, with two rows of each split.
 """
 
 import re
@@ -16,8 +16,8 @@ from regard.data.pairs import Columns, excerpt
 from regard.data.settings import Column
 from regard.errors import CallError, nearest
 
-SAMPLE = 1000  # rows that are looked at
-FEW = 5  # rows below which nothing is concluded from what stands in a column
+SAMPLE = 1000  # rows that are examined
+FEW = 5  # with fewer rows, the content of a column is not conclusive
 
 # What columns are called, ours first and then by others.
 _NAMES = """
@@ -57,7 +57,7 @@ _SENTENCE = re.compile(r"(?<!^nr)(?<!^no)(?<!^pos)(?<!^ref)\.\s*$|[!?…。！�
 
 @dataclass(frozen=True)
 class _Values:
-    """What stands in a column."""
+    """The content of a column."""
 
     place: int
     name: str
@@ -88,7 +88,7 @@ class _Values:
 
     @property
     def is_id(self) -> bool:
-        """All different, and numbers or short codes; or the column is called so."""
+        """Return whether all values are different, and numbers or short codes, or the column has the name of an id."""
         if self.name.lower() in _OTHERS.split():
             return True
         if len(self.cells) < FEW or self.different < len(self.cells) or self.files > 0.9:
@@ -106,13 +106,13 @@ class _Values:
 
     @property
     def own_each(self) -> bool:
-        """Whether nearly every row has a value of its own, which is a text."""
+        """Return whether nearly every row has a different text."""
         return len(self.cells) >= 4 * FEW and self.different > 0.9 * len(self.cells) and self.words > 3
 
 
 def find_columns(file: str, rows: Sequence[Sequence[str]], columns: Columns) -> tuple[list[int | None], bool]:
-    """The number of each column in these first rows, None for one that is optional and not there; and whether the
-    first row only names the columns."""
+    """Return the number of each column in these first rows, None for a missing optional one, and whether the first row
+    only names the columns."""
     first, given, optional = [cell.strip() for cell in rows[0]], columns.sought, columns.optional
     named = any(isinstance(column, str) for column in given.values())
     if columns.header is not False and not all(isinstance(column, int) for column in given.values()):
@@ -130,12 +130,12 @@ def find_columns(file: str, rows: Sequence[Sequence[str]], columns: Columns) -> 
             found |= {} if match is None else {side: match}
     missing = [side for side in given if side not in found and side != optional]
     if missing and named and len(body) < FEW:
-        raise CallError(f"{file}: there is no column data.{missing[0]}={missing[0]!r}{nearest(missing[0], first)}")
+        raise CallError(f"{file}: no such column: data.{missing[0]}={missing[0]!r}{nearest(missing[0], first)}")
     spare = int(optional in given and optional not in found and not header)
     found |= _by_content(missing, [column for column in there if column.place not in found.values()], spare)
     for side in missing:
         if side not in found:
-            raise CallError(f"{file}: there is no column left for data.{side}: {_first_line(first)}")
+            raise CallError(f"{file}: no column is left for data.{side}: {_first_line(first)}")
     if spare and len(first) == len(given):
         found |= {optional: next(iter(set(range(len(first))) - set(found.values())))}
     for side in CLASSES & found.keys():
@@ -146,7 +146,7 @@ def find_columns(file: str, rows: Sequence[Sequence[str]], columns: Columns) -> 
 def _given(file: str, side: str, column: Column | None, first: list[str]) -> dict[str, int]:
     if isinstance(column, str):
         if column not in first:
-            raise CallError(f"{file}: there is no column data.{side}={column!r}{nearest(column, first)}")
+            raise CallError(f"{file}: no such column: data.{side}={column!r}{nearest(column, first)}")
         return {side: first.index(column)}
     if column is not None and column >= len(first):
         raise CallError(f"{file}: data.{side}={column} (columns count from 0), but {_first_line(first)}")
@@ -164,13 +164,13 @@ def _is_header(rows: Sequence[Sequence[str]], columns: Columns) -> bool:
 
 
 def are_names(cells: Sequence[str]) -> bool:
-    """Whether these cells, two or more, are exactly what columns are usually called, and all different."""
+    """Return whether these cells, two or more, are usual and different names of columns."""
     names = {cell.strip().lower() for cell in cells}
     return len(names) == len(cells) > 1 and names <= {*(_NAMES + _OTHERS).split(), *LANGUAGES}
 
 
 def names_columns(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row looks like names, and like no row below it."""
+    """Return whether the first row looks like names, and unlike all rows below it."""
     if len(rows[0]) > 1 and not rows[0][0].strip():  # an index that pandas wrote has no name
         rows = [row[1:] for row in rows]
     first = [cell.strip() for cell in rows[0]]
@@ -191,12 +191,12 @@ def names_columns(rows: Sequence[Sequence[str]]) -> bool:
     if len(body) < FEW:
         return False
     numbers = any(column.numbers > 0.9 and not _Values(0, "", [column.name]).numbers for column in columns)
-    files = any(column.files > 0.9 for column in columns)  # below a name that is none of a file
+    files = any(column.files > 0.9 for column in columns)  # below a name that is not a file name
     return numbers or files or any(column.words >= max(4, 2 * len(column.name.split())) for column in columns)
 
 
 def require_distinct_names(file: str, rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a first row that names two columns alike, if it would name columns otherwise."""
+    """Raise if the first row names columns, and repeats a name."""
     first = [cell.strip().lower() for cell in rows[0]]
     doubled = next((name for at, name in enumerate(first) if name and name in first[:at]), "")
     apart = [f"{name} {at}" if name in first[:at] else name for at, name in enumerate(first)]
@@ -212,8 +212,8 @@ def _is_name(cell: str) -> bool:
 
 
 def _by_content(sides: Sequence[str], columns: Sequence[_Values], spare: int) -> dict[str, int]:
-    """Columns for what is still sought: in their order, but for what is clearly something else, if there are more
-    than are sought. `spare`: how many must be left for what is optional."""
+    """Return columns for the remaining sides, in order. Clearly unsuitable ones are skipped if there are more than
+    needed. `spare`: how many must be left for optional ones."""
     found: dict[str, int] = {}
     rest = list(columns)
     for side in sides:
@@ -229,13 +229,15 @@ def _by_content(sides: Sequence[str], columns: Sequence[_Values], spare: int) ->
     for odd in ("is_id", "is_number", "says_nothing"):
         plain = [column for column in rest if not getattr(column, odd)]
         rest = plain if len(plain) >= len(missing) + spare else rest
-    if len(missing) == 1 and found and rest:  # what is said of a text or a picture was found: it is the longest
+    if (
+        len(missing) == 1 and found and rest
+    ):  # the label of a text or a picture was found: the input is the longest column
         rest = [max(rest, key=lambda column: column.length)]
     return found | {side: column.place for side, column in zip(missing, rest, strict=False)}
 
 
 def _few_values(columns: Sequence[_Values]) -> _Values | None:
-    """The column that holds classes, if only one can: few different values, and rather words than numbers."""
+    """Return the column of classes if it is unique: few different values, rather words than numbers."""
     few = [column for column in columns if column.different <= len(column.cells) / 2]
     if not few or len(few[0].cells) < 2 * FEW:
         return None
@@ -243,7 +245,7 @@ def _few_values(columns: Sequence[_Values]) -> _Values | None:
 
 
 def _require_classes(file: str, side: str, chosen: _Values, columns: Sequence[_Values], header: bool) -> None:
-    """A class has to occur many times; a column of texts does not hold classes."""
+    """Raise if a column of texts is to hold classes. A class has to occur many times."""
     if not chosen.own_each:
         return
     other = _few_values([column for column in columns if column is not chosen])

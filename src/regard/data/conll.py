@@ -3,9 +3,10 @@
     EU        NNP  B-NP  B-ORG          columns are separated by tabs or spaces; by default, the word is in the first
     rejects   VBZ  B-VP  O              one, and its tag in the last one
 
-    # text = Dogs bark.                 CoNLL-U (universaldependencies.org/format.html): the first column counts words;
-    1  Dogs  dog  NOUN  NNS  ...        by default, the tag is UPOS; others have names: xpos, deprel, feats, a feature
-    2  bark  bark VERB  VBP  ...        (Number) or a key of MISC (SpaceAfter)
+The format is detected from the content of a file, not from its name. Lines that begin with -DOCSTART- and comments are
+skipped; so are the lines of multiword tokens ("3-4") and of empty nodes ("5.1") in CoNLL-U. Each sentence is a pair of
+its words and its tags, separated by spaces; its line number is that of its first word. A space inside a word becomes
+"_".
 
 The content of a file decides, not its name. Lines that begin with -DOCSTART- are no words, nor are comments, and in
 CoNLL-U the lines of multiword tokens ("3-4") and of empty nodes ("5.1"). Each sentence is a pair of its words and its
@@ -27,17 +28,17 @@ UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "
 _FEATURES = ("feats", "misc")  # columns that hold Key=Value|Key=Value
 _NAMES = "# global.columns ="  # the names of the columns in CoNLL-U Plus
 _NUMBER = re.compile(r"\d+([-.]\d+)?")
-_SAMPLE = 400  # lines that show where words and tags stand
+_SAMPLE = 400  # lines from which columns are detected
 _AGREE = 0.97  # of the lines of a file have equally many columns
-NOTHING = "_"  # the tag of a word that lacks a feature
+NOTHING = "_"  # the tag of a word without the feature
 
 
 class Layout(NamedTuple):
-    """Where words and tags stand.
+    """Positions of words and tags.
 
-    feature   the key that is sought in the columns of features; empty: the whole cell is the tag
-    names     of the columns in CoNLL-U; empty elsewhere
-    tags      those of the first lines: a line "# O" is a word, and "# sentence 7" is a comment
+    feature   the key in the columns of features; empty: the whole cell is the tag
+    names     column names in CoNLL-U; empty in other formats
+    tags      tags of the first lines: a line "# O" is a word, and "# sentence 7" is a comment
     """
 
     word: int
@@ -49,7 +50,7 @@ class Layout(NamedTuple):
     tags: frozenset[str]
 
     def is_word(self, text: str, *, first: bool) -> bool:
-        """Whether a line holds a word. `first`: of its sentence."""
+        """Return whether a line holds a word. `first`: it would be the first of its sentence."""
         if text.startswith(DOCUMENT):
             return False
         fields = fields_of(text)
@@ -59,7 +60,7 @@ class Layout(NamedTuple):
         return not comment or (len(fields) == self.width and fields[self.tag] in self.tags)
 
     def cells(self, fields: Sequence[str]) -> tuple[str, str]:
-        """The word and the tag of a line; an IndexError if it has too few columns."""
+        """Return the word and the tag of a line; raise IndexError if it has too few columns."""
         word, tag = fields[self.word], fields[self.tag]
         if self.feature:
             pairs = (pair.partition("=") for name in _FEATURES for pair in fields[self.names.index(name)].split("|"))
@@ -79,7 +80,7 @@ def fields_of(text: str) -> list[str]:
 
 
 def is_conll(path: Path) -> bool:
-    """Whether a file consists of blocks of short lines with equally many columns, of which the last one repeats."""
+    """Return whether a file has blocks of short lines with equally many columns, of which the last one repeats."""
     lines = [line.text for line in islice(read_lines(path), _SAMPLE) if not line.problem]
     words = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
     usual = _usual_width(words)
@@ -96,7 +97,7 @@ def is_conll(path: Path) -> bool:
 
 
 def find_layout(path: Path, columns: Columns) -> Layout:
-    """Where words and tags stand, as the settings say, or else the first lines of the file."""
+    """Return the positions of words and tags, by the settings, or else by the first lines of the file."""
     lines = [line.text for line in islice(read_lines(path), _SAMPLE) if not line.problem]
     rows = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
     numbered, width = _counts_words(lines), _usual_width(rows)
@@ -117,7 +118,7 @@ def find_layout(path: Path, columns: Columns) -> Layout:
         if not {*_FEATURES} <= {*names} or not any(f"{feature}=" in line.text.lower() for line in read_lines(path)):
             keys = {pair.partition("=")[0] for row in rows for cell in row for pair in cell.split("|") if "=" in pair}
             known = nearest(wanted, [*names, *sorted(keys)])
-            raise CallError(f"{path}: there is no column or feature data.tag_column={wanted!r}{known}")
+            raise CallError(f"{path}: no such column or feature: data.tag_column={wanted!r}{known}")
     word = columns.conll[0] if columns.conll[0] is not None else int(numbered)
     tags = frozenset(row[tag] for row in rows if -len(row) <= tag < len(row))
     return Layout(word, tag, feature, names, numbered, width, tags)
@@ -165,7 +166,7 @@ def _usual_width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _counts_words(lines: Sequence[str]) -> bool:
-    """Whether the first of several columns counts the words of each sentence."""
+    """Return whether the first of several columns counts the words of each sentence."""
     before, numbers = "", list[tuple[str, bool]]()
     for line in lines:
         if line.strip() and not line.startswith("#"):
@@ -185,7 +186,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _filled(rows: Sequence[Sequence[str]], names: Sequence[str]) -> int:
-    """UPOS, or XPOS where a treebank has no other."""
+    """Return the column of UPOS, or of XPOS in a treebank without UPOS."""
     upos, xpos = (names.index(name) if name in names else -1 for name in ("upos", "xpos"))
     empty = all(row[upos] == NOTHING for row in rows if len(row) == len(names))
     return xpos if empty and xpos >= 0 and any(len(row) == len(names) for row in rows) else upos

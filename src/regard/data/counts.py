@@ -1,4 +1,4 @@
-"""What is counted while examples are read: what was lost, how long they are, what is odd but kept."""
+"""Counts of examples that are read: skipped lines, lengths, and unusual examples that are kept."""
 
 import math
 from collections import Counter
@@ -14,19 +14,19 @@ from regard.data.special_ids import SpecialIds
 from regard.errors import RegardError
 
 T = TypeVar("T")
-FIRST = 5  # how many bad lines of a kind are remembered
+FIRST = 5  # bad lines of a kind that are kept for the report
 
 
 @dataclass
 class ReadReport:
-    """How many pairs there were, and how many lines were none: by kind, with the first few of each."""
+    """Number of pairs, and of skipped lines by kind, with the first few of each."""
 
     pairs: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     first: dict[str, list[Bad]] = field(default_factory=dict)
 
     def only_pairs(self, items: Iterable[T | Bad]) -> Iterator[T]:
-        """Count everything that passes; let through what is a pair (or an example of any other kind)."""
+        """Count all items; yield those that are pairs (or examples of another kind)."""
         for item in items:
             if not isinstance(item, Bad):
                 self.pairs += 1
@@ -39,25 +39,25 @@ class ReadReport:
 
     @property
     def bad(self) -> int:
-        """Lines that were lost. Blank lines are counted, but nothing is lost with them."""
+        """Return the number of skipped lines, without blank ones."""
         return sum(count for kind, count in self.lost.items() if kind != "blank")
 
     @property
     def share(self) -> float:
-        """The share of bad ones. An example without a label is left out, but is not bad."""
+        """Return the share of bad lines. An example without a label is left out, but is not bad."""
         return (self.bad - self.lost["unlabeled"]) / max(1, self.pairs + self.bad)
 
     def refuse_if(self, name: str, max_bad: float) -> None:
-        """Raise if too many lines were lost, or none was left, or the two sides cannot be trusted to pair up."""
+        """Raise if too many lines were skipped, none is left, or the two sides may be misaligned."""
         if "unpaired" in self.first:
             reason = self.first["unpaired"][0].reason
-            raise RegardError(f"{name}: {reason}. A line may be missing anywhere, so no pair can be trusted")
+            raise RegardError(f"{name}: {reason}. A line may be missing anywhere, so all pairs may be misaligned")
         if self.pairs and self.share <= max_bad:
             return
         shown = [str(bad) for kind, bads in self.first.items() if kind != "blank" for bad in bads[:3]]
         listing = "".join(f"\n  {line}" for line in shown)
         if not self.pairs:
-            raise RegardError(f"{name}: there is nothing in it that can be used{':' if shown else ''}{listing}")
+            raise RegardError(f"{name}: contains no usable examples{':' if shown else ''}{listing}")
         raise RegardError(
             f"{name}: {self.bad:,} of {self.pairs + self.bad:,} lines ({self.share:.1%}) cannot be used, more than "
             f"data.max_bad={max_bad:g} allows. Repair or remove them, "
@@ -67,26 +67,26 @@ class ReadReport:
 
 @dataclass
 class SideCounts:
-    """What was counted on one side: `lengths` of all examples, before any was cut or skipped."""
+    """Counts of one side. `lengths`: of all examples, before any was cut or skipped."""
 
     tokens: int = 0
     unknown: int = 0
     lengths: Counter[int] = field(default_factory=Counter)
 
     def add(self, tokens: int, unknown: int = 0, length: int | None = None) -> None:
-        """One more; `length` is what it takes in a batch, if that is not its tokens: with an end token, one more."""
+        """Add an example; `length` is its length in a batch, if it differs from its tokens, e.g. with an end token."""
         self.tokens += tokens
         self.unknown += unknown
         self.lengths[tokens if length is None else length] += 1
 
     def add_target(self, ids: NDArray[Any], specials: SpecialIds) -> None:
-        """One more: ids with their end token, if there is one."""
+        """Add a target by its ids, with their end token, if there is one."""
         self.add(len(ids) - (specials.end is not None), unknown_in(ids.tolist(), specials.unk), len(ids))
 
 
 @dataclass
 class Remembered:
-    """How often something was met, and where the first few times: lines, or names where there are no lines."""
+    """Number of occurrences, and the places of the first few: lines, or names where there are no lines."""
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
@@ -101,10 +101,10 @@ class Remembered:
 
 @dataclass
 class Counts:
-    """Of one split. `sides`: what comes in, and what comes out (or what else there is two of).
+    """Counts of one split. `sides`: input and output, or two other sides.
 
-    `odd`: what is to be told of examples, by a word for it; those that are `overlong`, for one. `totals`: any other
-    number, such as the seconds of all recordings. `sampled`: the share of the examples that was looked at.
+    `odd`: unusual examples by kind, such as `overlong`. `totals`: other numbers, such as the seconds of all recordings.
+    `sampled`: the share of the examples that was read.
     """
 
     read: ReadReport = field(default_factory=ReadReport)
@@ -117,16 +117,16 @@ class Counts:
         self.odd.setdefault(kind, Remembered()).note(line, name)
 
     def count(self, kind: str) -> int:
-        """How many are odd in this way."""
+        """Return the number of unusual examples of this kind."""
         return self.odd[kind].count if kind in self.odd else 0
 
     def add(self, kind: str, value: float | int) -> None:
         self.totals[kind] = self.totals.get(kind, 0) + value
 
 
-COUNTS = TypeAdapter(Counts)  # to JSON and back
+COUNTS = TypeAdapter(Counts)  # after a round trip through JSON
 
 
 def unknown_in(ids: Collection[int], unknown: int | None) -> int:
-    """How many of the ids stand for what the vocabulary does not know."""
+    """Count the ids that represent unknown tokens."""
     return 0 if unknown is None else sum(index == unknown for index in ids)

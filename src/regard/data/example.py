@@ -1,10 +1,10 @@
-"""One example, whatever its kinds are."""
+"""One example of any kind."""
 
 from typing import Any, NamedTuple
 
 
 class Example(NamedTuple):
-    """An input as a person would give it, and the texts that would be right; `gold` is what else its corpus knows."""
+    """An input as a user would give it, and its reference texts. `gold` is additional knowledge of the corpus."""
 
     input: Any
     texts: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Examples: inputs and what is to come out of them, one split on disk or in memory, and batches for training.
+"""Examples: inputs with targets, one split on disk or in memory, and batches for training.
 
-Whatever the kinds are, an example is an input and a target that is written as ids: tokens of a text, or the classes of
-labels. An input's folder brings the one, an output's vocabulary the other, and what is below is the same for all.
+An example of any kind is an input and a target that is encoded as ids: tokens of a text, or classes. An input's folder
+provides the former, an output's vocabulary the latter; the code here is shared.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Batch(Generic[S]):
-    """What an encoder reads, and what a loss is taken against."""
+    """The input of an encoder, and the target of a loss."""
 
     source: S
     target: Tensor
@@ -34,7 +34,7 @@ class Batch(Generic[S]):
 
 
 class Examples(ABC):
-    """One split. Rows are numbered; an input may stand in several of them, with another target in each."""
+    """One split. Rows are numbered; an input may occur in several rows, with another target in each."""
 
     name: str  # of the file, for reports
     counts: ReadReport  # what was read, and what could not be used
@@ -43,44 +43,45 @@ class Examples(ABC):
     def __len__(self) -> int: ...
 
     def in_epoch(self, number: int) -> "Examples":
-        """What an epoch of training reads, where epochs differ in their rows or in how long these are."""
+        """Return the examples of an epoch, if epochs differ in their rows or lengths."""
         return self
 
     @abstractmethod
     def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """How many vectors each input becomes, and how many ids its target has."""
+        """Return the number of vectors of each input, and of ids of its target."""
 
     @abstractmethod
     def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
-        """What an encoder reads of these rows, changed for training as this epoch wants it."""
+        """Return the encoder input of these rows, with the augmentation of this epoch."""
 
     @abstractmethod
     def target(self, row: int) -> NDArray[Any]:
-        """The ids of a target, its end token included."""
+        """Return the ids of a target, with its end token."""
 
     def overlong(self) -> list[tuple[int, Any]]:
-        """Rows of whose input `source` gives a part only, with the input: a model reads it in windows for a score."""
+        """Return rows whose `source` is only a part of the input, with the input, which is scored in windows."""
         return []
 
     @abstractmethod
     def digest(self) -> str:
-        """Tells whether two splits hold the same."""
+        """Return a digest of the content of the split."""
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
-        """The text of every target that was read, also of what was left out then, and its line; 0: there are none."""
+        """Yield the text and line of every target that was read, including those of skipped examples; 0: no lines."""
         return iter(())
 
     @abstractmethod
     def examples(self, most: int) -> list[Example]:
-        """At most so many inputs, spread over the whole split, each once, with all their texts; always the same."""
+        """Return at most `most` inputs, evenly spaced in the split, each once, with all their texts; deterministic."""
 
     def sample(self, most: int) -> list[Example]:
-        """About so many inputs, spread over the whole split."""
+        """Return about `most` inputs, evenly spaced over the split."""
         return self.examples(most)
 
 
 class ExampleBatches(PlannedBatches[Batch[Any]]):
-    """`collate` makes what a loss wants of the targets of a batch; of none at all, a row that counts nothing."""
+    """Batches of examples. `collate` converts the targets of a batch for the loss; without targets, to a row of no
+    weight."""
 
     def __init__(
         self,
@@ -100,12 +101,12 @@ class ExampleBatches(PlannedBatches[Batch[Any]]):
 
     def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> Batch[Any]:
         examples = self._examples.in_epoch(epoch)
-        if not len(rows):  # a process without a share: one input, and nothing to say of it
+        if not len(rows):  # a process without a share: one input without a target
             return Batch(examples.source(np.zeros(1, np.int64), epoch), self._collate([]))
         targets = [examples.target(int(row)) for row in rows]
         return Batch(examples.source(rows, epoch), self._collate(targets))
 
     def in_order(self) -> Iterator[tuple[NDArray[np.int64], Batch[Any]]]:
-        """Every row once, with its number: for scores."""
+        """Yield every row once, with its number, for scoring."""
         for rows in self.plan(0):
             yield rows, self.batch(rows)

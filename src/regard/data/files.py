@@ -1,11 +1,11 @@
-"""The user's files as a stream of examples: tables (TSV, CSV, JSON, Parquet, TMX), CoNLL, two parallel text files,
-folders of classes, data sets, our corpora.
+"""Read the user's files as a stream of examples: tables (TSV, CSV, JSON, Parquet, TMX), CoNLL, two parallel text files,
+folders of classes, datasets, embedded corpora.
 
     data.train=pairs.tsv.gz   data.train=train.en,train.de   data.train=corpus:pocket   data.train=hub:NAME
     data.train='pairs-?????-of-00003.jsonl'
 
-Nothing is held in memory but the rows at hand. A line that is no example becomes a `Bad` with its number and the
-reason; what makes the whole file unusable (it is missing, it has no such column, it is UTF-16) is raised.
+Only the current rows are in memory. An invalid line becomes a `Bad` with its number and the reason. A file that is
+unusable as a whole (missing, without the column, UTF-16) raises an error.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
     ".arrow": "parquet", ".tmx": "tmx", ".xlsx": "xlsx",
 }  # fmt: skip
-_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".tmx")  # they hold no words with a tag a line
+_SURE = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".tmx")  # formats without lines of words and tags
 _CONLL = dict.fromkeys((".conll", ".conllu", ".iob", ".bio"), "conll")
 
 
@@ -59,7 +59,7 @@ class Read(Protocol):
 
     @property
     def key(self) -> str:
-        """What of it must not be in training and in validation."""
+        """Return what must not be both in training and in validation."""
         ...
 
 
@@ -68,9 +68,9 @@ T_co = TypeVar("T_co", bound=Read, covariant=True)
 
 @dataclass(frozen=True)
 class Source(ABC, Generic[T_co]):
-    """Where examples are read from: what a string of the settings stands for."""
+    """The place of examples that a string of the settings names."""
 
-    endings: ClassVar[dict[str, str]] = TABLES  # of the formats that can be read
+    endings: ClassVar[dict[str, str]] = TABLES  # of readable formats
 
     where: str
     role: Role = "train"
@@ -79,24 +79,24 @@ class Source(ABC, Generic[T_co]):
 
     @classmethod
     def of(cls, settings: Any, where: str, role: Role) -> Any:
-        """As a data section says that examples are read."""
+        """Return the source at `where` with the settings of a data section."""
         return cls(where, role, settings.columns, settings.format)
 
     @classmethod
     def by_role(cls, settings: Any) -> dict[Role, Any]:
-        """Where a data section says that the examples of each role are."""
+        """Return the sources of a data section by role."""
         return {role: cls.of(settings, where, role) for role, where in places(settings).items()}
 
     @abstractmethod
     def read(self) -> Iterator[T_co | Bad]:
-        """All examples in the order of the files, and whatever was none."""
+        """Yield all examples in the order of the files, and a `Bad` for each invalid line."""
 
     @property
     def name(self) -> str:
         return f"data.{self.role}={self.where}"
 
     def paths(self) -> list[Path]:
-        """The files that are read; none for a corpus or a data set of the hub."""
+        """Return the files that are read; none for a corpus or a dataset of the hub."""
         if self.where.startswith((PREFIX, "hub:")):
             return []
         whole = Path(self.where).expanduser()
@@ -107,30 +107,30 @@ class Source(ABC, Generic[T_co]):
         parts = [whole] if whole.exists() else [Path(part.strip()).expanduser() for part in self.where.split(",")]
         for part in parts:
             if not part.exists():
-                raise CallError(f"{self.name}: there is no file {part}")
+                raise CallError(f"{self.name}: no such file: {part}")
             if part.is_dir():
-                raise CallError(f"{self.name}: {part} is a folder; name a file of it")
+                raise CallError(f"{self.name}: {part} is a folder; name a file in it")
         return parts
 
     @property
     def shards(self) -> list[Path]:
-        """The files that are read one after the other: those of a pattern, or the only one."""
+        """Return the files of a pattern in order, or the only file."""
         found = files_of(self.where) if is_pattern(self.where) else [self.path]
         if not found:
-            raise CallError(f"{self.name}: there is no file of that pattern")
+            raise CallError(f"{self.name}: no file matches the pattern")
         return found
 
     @property
     def path(self) -> Path:
-        """The only file."""
+        """Return the only file."""
         path, *more = self.paths()
         if more:
-            raise CallError(f"{self.name}: takes one file")
+            raise CallError(f"{self.name}: must be one file")
         return path
 
     def depends_on(self) -> list[Any]:
-        """What the examples depend on, for the cache: the files (name, size, time of change) and how they are read. A
-        data set of the hub is taken not to change."""
+        """Return the cache key of the examples: the files (name, size, modification time) and how they are read. A
+        dataset of the hub is assumed not to change."""
         how = [repr(self)]
         if self.where.startswith(PREFIX):
             return [*how, corpora_version()]
@@ -147,13 +147,13 @@ class Source(ABC, Generic[T_co]):
             return "tsv"
         if suffix not in self.endings:
             raise CallError(
-                f"{self.name}: the ending {suffix!r} says no format; use one of "
+                f"{self.name}: unknown format: {suffix!r}; use one of "
                 f"{', '.join(self.endings)} (also {', '.join(PACKED)}), or set data.format"
             )
         return self.endings[suffix]
 
     def cells(self, path: Path | None = None) -> Iterator[Cells | Bad]:
-        """The cells that are sought, of a table, or else of a data set; where a column says the split, of this one."""
+        """Yield the requested cells of a table or a dataset; where a column names the split, only of this one."""
         form = "dataset" if path is None else self.format_of(path)
         if path is None:
             rows = dataset_cells(self.where, self.role, self.columns)
@@ -170,7 +170,7 @@ class Source(ABC, Generic[T_co]):
         return rows if self.columns.split is None else self._of_split(rows)
 
     def _table(self, path: Path, rows: Iterator[Row]) -> Iterator[Cells | Bad]:
-        """Of a table. One for validation or test may be other than that of training: one with a line of names."""
+        """Yield the cells of a table. A validation or test table may differ from that of training by a header."""
         if self.role != "train" and self.columns.header is False:
             first = next(rows, None)
             if first is not None and are_names(first.fields):
@@ -194,14 +194,12 @@ class Source(ABC, Generic[T_co]):
                 yield row._replace(values=tuple(values))
         if seen.isdisjoint(wanted):
             has = ", ".join(sorted(seen)[:6]) or "nothing"
-            raise CallError(
-                f"data.split={self.columns.split}: no line of {self.where} says {wanted[0]!r}; it has {has}"
-            )
+            raise CallError(f"data.split={self.columns.split}: no line of {self.where} has {wanted[0]!r}; it has {has}")
 
 
 def places(settings: Any) -> dict[Role, str]:
-    """Where the settings say that the examples of each role are. A corpus of ours brings all three, and some files
-    bring more than what they are given for."""
+    """Return where the settings place the examples of each role. An embedded corpus has all three, and some files have
+    more than the role they are given for."""
     given: dict[Role, str | None] = {"train": settings.train, "valid": settings.valid, "test": settings.test}
     brings = settings.brings if isinstance(settings, FilesSettings) else ()
     own = given.keys() if settings.train.startswith(PREFIX) else brings
@@ -210,7 +208,7 @@ def places(settings: Any) -> dict[Role, str]:
 
 @dataclass(frozen=True)
 class PairSource(Source[Pair]):
-    """Where pairs are read from."""
+    """A source of pairs."""
 
     endings: ClassVar[dict[str, str]] = TABLES | {".json": "jsonl"} | _CONLL
 
@@ -229,13 +227,13 @@ class PairSource(Source[Pair]):
         if len(files) == 2:
             return read_parallel(files[0], files[1], columns)
         if len(files) > 2:
-            raise CallError(f"{self.name}: takes one file of pairs or two parallel files")
+            raise CallError(f"{self.name}: must be one file of pairs or two parallel files")
         return self._pairs_of(files[0])
 
     def _pairs_of(self, file: Path) -> Iterator[Pair | Bad]:
         form = self.format_of(file)
         if form == "text":
-            raise CallError(f"{self.name}: text files come in two, data.{self.role}=SOURCE_FILE,TARGET_FILE")
+            raise CallError(f"{self.name}: parallel text needs two files, data.{self.role}=SOURCE_FILE,TARGET_FILE")
         return read_conll(file, self.columns) if form == "conll" else _pairs(self.cells(file), self.columns)
 
 
@@ -252,7 +250,7 @@ def _pairs(rows: Iterator[Cells | Bad], columns: Columns) -> Iterator[Pair | Bad
 
 
 def read_parallel(source: Path, target: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    """Line i of one file belongs to line i of the other. Surplus lines of the longer one are reported as one `Bad`."""
+    """Yield line i of both files as a pair. Surplus lines of the longer one are reported as one `Bad`."""
     last = 0
     left, right = read_lines(source), read_lines(target)
     for one, other in zip_longest(left, right):

@@ -1,6 +1,6 @@
-"""Tables in text files (TSV, CSV, JSON), row by row: the cells that are sought, and a `Bad` for what is no row.
+"""Read tables in text files (TSV, CSV, JSON) row by row: the requested cells, and a `Bad` for an invalid row.
 
-`columns.py` says which columns are sought and finds them; the first rows are read ahead for that.
+`columns.py` finds the requested columns from the first rows, which are read ahead.
 """
 
 import csv
@@ -19,8 +19,8 @@ from regard.data.pairs import Bad, Columns, excerpt
 from regard.files.lines import LONGEST_LINE, Line, read_lines
 
 DELIMITERS = "\t,;|"
-SNIFFED = 50  # lines by which a delimiter is known
-_SHORTEST_RECORD = 1 << 16  # characters of a record that a quote holds together, where many quotes are never closed
+SNIFFED = 50  # lines from which the delimiter is detected
+_SHORTEST_RECORD = 1 << 16  # characters of a quoted record, where many quotes are never closed
 _FEWEST_NUMBERS = 8  # lines of a table of numbers
 _AGREE = 0.95  # of its lines have equally many columns, and of the cells of a column are numbers
 _NUMBER = re.compile(r"[-+]?[$€£¥]? ?[-+]?(\d[\d.,]*|[.,]\d+)([eE][-+]?\d+)? ?%?")
@@ -31,7 +31,7 @@ csv.field_size_limit(2 * LONGEST_LINE)  # a cell may be a long document
 
 
 class Cells(NamedTuple):
-    """The cells of a row that were sought, in their order; None for one that is not there."""
+    """The requested cells of a row, in order; None for a missing one."""
 
     values: tuple[Any, ...]
     file: str
@@ -39,7 +39,7 @@ class Cells(NamedTuple):
 
 
 class Row(NamedTuple):
-    """All fields of a record, its first line (or the first that is unreadable), and how many lines it takes."""
+    """All fields of a record, its first line (or the first unreadable one), and its number of lines."""
 
     line: Line
     fields: list[str]
@@ -47,29 +47,29 @@ class Row(NamedTuple):
 
 
 def tsv_rows(path: Path) -> Iterator[Row]:
-    """Tabs separate columns; see `table_rows`."""
+    """Yield the rows of a file with tabs between columns; see `table_rows`."""
     return table_rows(read_lines(path), "\t")
 
 
 def csv_rows(path: Path) -> Iterator[Row]:
-    """Commas (or semicolons, tabs, bars: whatever the first lines agree on; spaces, between numbers) separate columns;
-    see `table_rows`."""
+    """Yield the rows of a file with commas between columns, or semicolons, tabs or bars if the first lines agree on
+    them, or spaces between numbers; see `table_rows`."""
     first = _first_lines(path)
     return table_rows(read_lines(path), number_delimiter(first) or find_delimiter(first) or ",")
 
 
 def text_rows(text: str, delimiter: str = "") -> Iterator[Row]:
-    """Return the records of a table that is no file; by default, its lines say what separates columns."""
+    """Yield the records of a table in a string; by default, the delimiter is detected."""
     lines = [Line(number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), 1)]
     return table_rows(lines, delimiter or find_delimiter([line.text for line in lines[:SNIFFED]]) or ",")
 
 
 def table_rows(lines: Iterable[Line], delimiter: str) -> Iterator[Row]:
-    """Return the records of a table.
+    """Yield the records of a table.
 
-    Between commas and semicolons, a cell in double quotes may hold delimiters, line feeds, and quotes written twice.
-    Between tabs and bars, quotes are letters of the text, unless they are written as programs quote cells. A space
-    stands for any white space.
+    With commas and semicolons, a cell in double quotes may hold delimiters, line feeds, and doubled quotes. With tabs
+    and bars, quotes are literal, unless they are written as programs quote cells. A space as delimiter matches any
+    white space.
     """
     if delimiter == " ":
         return (Row(line, [] if line.problem else line.text.split()) for line in lines)
@@ -77,7 +77,7 @@ def table_rows(lines: Iterable[Line], delimiter: str) -> Iterator[Row]:
 
 
 class _Lines:
-    """Lines that can be given back. `record` holds those that were read since it was last emptied."""
+    """Lines that can be pushed back. `record` holds those that were read since it was last emptied."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._rest, self._back, self.record = iter(lines), deque[Line](), list[Line]()
@@ -88,23 +88,23 @@ class _Lines:
             yield line
 
     def give_back(self, keep: int) -> None:
-        """Read all but the first `keep` lines of the record again."""
+        """Push back all but the first `keep` lines of the record."""
         self._back.extendleft(reversed(self.record[keep:]))
         del self.record[keep:]
 
     def texts(self, most: int) -> Iterator[str]:
-        """Return the texts of a record of at most so many characters. A carriage return inside a line is a space."""
+        """Yield the lines of a record of at most `most` characters. A carriage return inside a line becomes a space."""
         size = 0
         for line in self:
             size = (size if len(self.record) > 1 else 0) + len(line.text)
             if size > most:
-                raise csv.Error("a cell that goes on for too long")
+                raise csv.Error("a cell is too long")
             yield line.text.replace("\r", " ") + "\n"
 
 
 def _quoted_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
-    """A quote that is never closed costs its line: reading goes on with the next one. Each such quote halves what a
-    record may hold from there on, so that many of them cost little time."""
+    """Yield the rows of a quoted table. An unclosed quote costs only its line: reading continues with the next one.
+    Each such quote halves the maximum record size, so that many of them cost little time."""
     most, width = 2 * LONGEST_LINE, 0
     while True:
         lines.record.clear()
@@ -127,8 +127,9 @@ def _quoted_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
 
 
 def _plain_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
-    """Cells are unquoted if quotes inside of them are doubled, as pandas writes them, or if all cells of the first line
-    are quoted; and a record goes on in the next lines if only this gives it as many cells as the first line has."""
+    """Yield the rows of a table without general quoting. Cells are unquoted if quotes inside them are doubled, as
+    pandas writes them, or if all cells of the first line are quoted. A record spans lines only if this gives it as many
+    cells as the first line."""
     width, whole = 0, False
     for line in lines:
         fields = [] if line.problem else line.text.split(delimiter)
@@ -163,9 +164,9 @@ def _unquoted(field: str, whole: bool) -> str:
 
 
 def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float = 0.5) -> str | None:
-    """The one that cuts the most lines, and so large a share of them at least, into equally many cells, two or more;
-    None, if none does. Those of prose have a space behind them; commas that only stand between digits are those of
-    numbers, where another one cuts as well."""
+    """Return the delimiter that cuts the most lines, and at least a share `agree`, into equally many cells, two or
+    more; None, if none does. A delimiter with a space behind it is prose. Commas only between digits belong to numbers,
+    if another delimiter fits as well."""
     best: tuple[float, bool, int, str | None] = (agree, False, 1, None)
     decimal = not any(re.search(r"(?<!\d),|,(?!\d)", line) for line in lines)
     for delimiter in sorted(among, key=lambda one: one == ",") if decimal else among:
@@ -181,12 +182,13 @@ def find_delimiter(lines: Sequence[str], among: str = DELIMITERS, agree: float =
 
 
 def is_tab_table(path: Path) -> bool:
-    """Whether nearly all lines have equally many columns, two or more: tabs are no part of sentences."""
+    """Return whether nearly all lines have equally many tab-separated columns, two or more. Tabs do not occur in
+    sentences."""
     return find_delimiter(_first_lines(path), "\t", agree=0.9) is not None
 
 
 def is_number_table(path: Path) -> bool:
-    """Whether the first lines are a table of numbers, whatever the file is called."""
+    """Return whether the first lines are a table of numbers, whatever the file name."""
     return number_delimiter(_first_lines(path)) is not None
 
 
@@ -195,8 +197,8 @@ def _first_lines(path: Path) -> list[str]:
 
 
 def number_delimiter(lines: Sequence[str]) -> str | None:
-    """What separates the columns of a table that consists of numbers, dates and times, perhaps below their names, with
-    at most a few short texts; None, if these lines are no such table. A single column counts as one with commas."""
+    """Return the delimiter of a table of numbers, dates and times, with optional header and few short texts; None for
+    other lines. A single column counts as one with commas."""
     for delimiter in filter(None, (find_delimiter(lines, agree=0.9), " ", "\n")):
         found = [line.split(delimiter if delimiter == "\n" else None) for line in lines]
         rows = found if delimiter in " \n" else [row.fields for row in text_rows("\n".join(lines), delimiter)]
@@ -212,7 +214,7 @@ def number_delimiter(lines: Sequence[str]) -> str | None:
 
 
 def _kind_of(cells: Sequence[str]) -> str:
-    """Whether nearly all of these are numbers, or dates and times."""
+    """Return whether nearly all of these are numbers, or dates and times."""
     filled = [cell for cell in cells if cell.lower() not in _NO_NUMBER]
     for kind, form in (("number", _NUMBER), ("time", _TIME)):
         if filled and sum(bool(form.fullmatch(cell)) for cell in filled) >= _AGREE * len(filled):
@@ -221,7 +223,7 @@ def _kind_of(cells: Sequence[str]) -> str:
 
 
 def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[Cells | Bad]:
-    """Of rows as files have them. The first good one says how many columns there are."""
+    """Yield the requested cells of rows. The first good row determines the number of columns."""
     rows = with_joined(rows, columns)
     ahead = list(islice(rows, SAMPLE))
     good = [row.fields for row in ahead if not row.line.problem and any(field.strip() for field in row.fields)]
@@ -251,7 +253,8 @@ def jsonl_cells(path: Path, columns: Columns) -> Iterator[Cells | Bad]:
 def record_cells(
     file: str, records: Iterable[tuple[int, dict[str, Any] | Bad]], columns: Columns
 ) -> Iterator[Cells | Bad]:
-    """Of JSON objects or rows of a data set. A dot in a name goes into objects: translation.en."""
+    """Yield the requested cells of JSON objects or rows of a dataset. A dot in a name addresses nested objects:
+    translation.en."""
     rest = with_joined_records(iter(records), columns)
     ahead = list(islice(rest, SAMPLE))
     flat = [flat_record(record) for _, record in ahead if not isinstance(record, Bad)]
@@ -286,7 +289,7 @@ def _names(file: str, records: list[dict[str, Any]], columns: Columns) -> tuple[
 
 
 def flat_record(record: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Objects inside of it by a dot in the name: translation.en."""
+    """Flatten nested objects, with a dot in the name: translation.en."""
     found: dict[str, Any] = {}
     for key, value in record.items():
         found |= flat_record(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}

@@ -1,4 +1,5 @@
-"""Labels in several columns of 0 and 1: data.label=toxic+obscene stands for a column of the names whose cells are 1.
+"""Labels in several columns of 0 and 1: data.label=toxic+obscene joins them to one column of the names whose cells are
+1.
 
 text,toxic,obscene        text,toxic+obscene
 you fool,1,0         →    you fool,toxic
@@ -28,13 +29,13 @@ def is_yes_or_no(cell: Any) -> bool:
 
 
 def joined_names(columns: Columns, names: Sequence[str]) -> tuple[str, list[str], str] | None:
-    """The label that is wanted, the columns that it joins, and what separates labels; None if it is one column."""
+    """Return the requested label, the columns that it joins, and the separator of labels; None for a single column."""
     wanted = columns.wanted.get("label")
     if not isinstance(wanted, str) or JOINS not in wanted or wanted in names:
         return None
     parts = wanted.split(JOINS)
     if missing := [part for part in parts if part not in names]:
-        raise CallError(f"there is no column {missing[0]!r} of data.label={wanted}{nearest(missing[0], names)}")
+        raise CallError(f"no such column: {missing[0]!r} of data.label={wanted}{nearest(missing[0], names)}")
     separator = getattr(columns.target_text, "separator", None)
     if separator is None:
         raise CallError(
@@ -44,7 +45,7 @@ def joined_names(columns: Columns, names: Sequence[str]) -> tuple[str, list[str]
 
 
 def with_joined(rows: Iterator["Row"], columns: Columns) -> Iterator["Row"]:
-    """Rows of a table whose first one names its columns, with the joined column as the last."""
+    """Yield the rows of a table with a header, with the joined column as the last."""
     ahead = [*_until_filled(rows)]
     first = ahead[-1] if ahead else None
     names = [] if first is None else [field.strip() for field in first.fields]
@@ -74,7 +75,7 @@ def _until_filled(rows: Iterator["Row"]) -> Iterator["Row"]:
 def with_joined_records(
     records: Iterator[tuple[int, dict[str, Any] | Bad]], columns: Columns
 ) -> Iterator[tuple[int, dict[str, Any] | Bad]]:
-    """Records with a list of labels under the name of the joined column."""
+    """Yield records with a list of labels under the name of the joined column."""
     joined: tuple[str, list[str], str] | None = None
     begun = False
     for line, record in records:

@@ -1,10 +1,10 @@
-"""Rows of JSON files: an object a line, or one document.
+"""Read rows of JSON files: an object a line, or one document.
 
     [{...}, {...}]   {"data": [{...}, ...]}                                              rows, in a list
     {"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}          captions, in the form of COCO
     {"images": [{"filename", "split", "sentences": [{"raw"}]}]}                          ... of Karpathy and Fei-Fei
 
-Lines are read one by one; a document is held in memory, as its format allows no other way.
+Lines are read one by one; a document has to be in memory as a whole.
 """
 
 import json
@@ -16,12 +16,13 @@ from regard.errors import CallError
 from regard.files.jsonl import read_jsonl
 from regard.files.lines import BROKEN, Line, open_bytes, read_lines
 
-QUESTIONS = ("questions", "annotations")  # of pictures, as VQA has them: a file each
+QUESTIONS = ("questions", "annotations")  # picture file names of VQA
 _LISTS = ("data", "rows", "examples")
 
 
 def json_rows(path: Path) -> Iterator[tuple[Line, dict[str, Any] | None]]:
-    """Each row and where it is: the line, or in a document the number of the row. None: the line says what is wrong."""
+    """Yield each row and its place: the line, or the row number in a document. None: `problem` of the line has the
+    reason."""
     if not is_document(path):
         yield from read_jsonl(path)
         return
@@ -33,14 +34,14 @@ def json_rows(path: Path) -> Iterator[tuple[Line, dict[str, Any] | None]]:
 
 
 def is_document(path: Path) -> bool:
-    """Whether all of a file is one JSON value."""
+    """Return whether a whole file is one JSON value."""
     lines = (line for line in read_lines(path) if line.text.strip())
     first = next(lines, None)
     if first is None or not first.text.lstrip().startswith(("{", "[")):
         return False
     try:
         found = json.loads(first.text)
-    except (ValueError, RecursionError):  # an object that goes on; a line that is only spoiled has others after it
+    except (ValueError, RecursionError):  # an object over several lines; a merely damaged line has other lines after it
         following = next(lines, None)
         return following is None or not following.text.startswith("{")
     return isinstance(found, list) or (_listed(found) is not None and next(lines, None) is None)
@@ -53,7 +54,7 @@ def _document(path: Path) -> Any:
     except UnicodeDecodeError as problem:
         raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
     except (ValueError, RecursionError, *BROKEN) as problem:
-        raise CallError(f"{path}: is neither JSON nor an object a line ({problem}): repair it there") from None
+        raise CallError(f"{path}: is not JSON or JSON Lines ({problem}): repair it there") from None
 
 
 def _rows(path: Path, tree: Any) -> list[Any]:
@@ -89,7 +90,7 @@ def _listed(tree: Any) -> list[Any] | None:
 
 
 def question_rows(questions: Path, annotations: Path) -> Iterator[dict[str, str]]:
-    """Questions about pictures, whose answers stand in another file: of several answers, that of most people."""
+    """Yield questions about pictures with answers from another file: of several answers, the most frequent one."""
     found: list[list[dict[str, Any]]] = []
     for path, name in zip((questions, annotations), QUESTIONS, strict=True):
         tree = _document(path)

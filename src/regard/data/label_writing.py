@@ -1,5 +1,5 @@
-"""How labels are written in files: one or several, as texts, numbers or lists; and what to call them. A label that is
-called nothing ("") is none."""
+"""Formats of labels in files: one or several, as texts, numbers or lists, with optional names. A label with an empty
+name counts as missing."""
 
 import ast
 import json
@@ -7,23 +7,26 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MISSING = frozenset(("nan", "NaN", "<NA>", "NaT", "None", "null", "NULL"))  # how programs write that there is no label
+MISSING = frozenset(("nan", "NaN", "<NA>", "NaT", "None", "null", "NULL"))  # how programs write a missing label
 
 
 @dataclass(frozen=True)
 class Writing:
-    """`separator`: what separates several labels; None: an example has one. `names`: (as the file has it, its name)."""
+    """A label format. `separator`: of several labels; None: one per example. `names`: (label in the file, name)."""
 
     separator: str | None = None
     names: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, value: object) -> object:
-        """A label of a file as text; empty if there is none. Of several, none at all is a lone separator."""
+        """Return a label of a file as text; empty if there is none. With several labels, an empty set is a lone
+        separator."""
         if isinstance(value, bool):
             value = str(value).lower()
         elif isinstance(value, int):
             value = str(value)
-        elif isinstance(value, float) and (value != value or value.is_integer()):  # whole ones are of a table with gaps
+        elif isinstance(value, float) and (
+            value != value or value.is_integer()
+        ):  # whole numbers as floats come from a table with gaps
             value = "" if value != value else str(int(value))
         if self.separator is None:
             return self._named(self._present(value.strip())) if isinstance(value, str) else value
@@ -38,7 +41,7 @@ class Writing:
         return self.separator.join(sorted(found)) or self.separator
 
     def labels(self, text: str) -> tuple[str, ...]:
-        """The labels in what a call gave."""
+        """Return the labels in a requested output."""
         if self.separator is None:
             return (text,)
         return tuple(part for part in text.split(self.separator) if part)
@@ -47,8 +50,7 @@ class Writing:
         return (self.separator or "|").join(labels)
 
     def is_missing(self, label: str) -> bool:
-        """Whether a cell says that there is no label; `names` may have such a word as the name of a class, or call one
-        nothing."""
+        """Return whether a label is missing. `names` may define such a word as a class, or a class as missing."""
         label, names = label.strip(), dict(self.names)
         return not names.get(label, "" if label in MISSING else label)
 
@@ -60,14 +62,14 @@ class Writing:
 
 
 def split_labels(text: str, separator: str) -> list[str]:
-    """Return the labels of a cell with several: what the separator divides, or a list as a program wrote it."""
+    """Return the labels of a cell with several: split at the separator, or from a list as written by a program."""
     parts = list_in(text)
     return text.split(separator) if parts is None else parts
 
 
 def list_in(text: str) -> list[str] | None:
     """Return the items of a list that is written as text: ["a", "b"] of JSON, ['a', 'b'] of Python, ['a' 'b'] of numpy;
-    None if it is no list."""
+    None for other texts."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return None

@@ -1,9 +1,8 @@
-"""The classes of a job: their names, in order, and how labels are written in files.
+"""The classes of a job: their ordered names, and their format in files.
 
-A label in a file is a text, a number, or (several labels) a list or a text with a separator. In stored data and
-batches a class is a token like any other, after the four special ones: an example with the classes 0 and 2 is stored as
-`4 6 </s>`, and a label that training does not know as `<unk>`. So texts with labels are stored, checked and put
-into batches by the same code as pairs of texts.
+A label in a file is a text, a number, or (several labels) a list or a text with a separator. In stored data and batches
+a class is a token after the four special ones. An example with the classes 0 and 2 is stored as `4 6 </s>`, and an
+unknown label as `<unk>`. So the code for pairs of texts stores, checks and batches texts with labels, too.
 """
 
 import json
@@ -21,11 +20,11 @@ from regard.files import atomic
 from regard.special_tokens import END, SPECIAL_TOKENS, UNK
 
 FIRST = len(SPECIAL_TOKENS)  # the token of class 0
-UNKNOWN = -1  # the class of a label that training does not know, and of a row that is none
+UNKNOWN = -1  # the class of an unknown label, and of a padding row
 
 
 class Labels:
-    """The classes, in order. To a store it is a vocabulary: `size`, `specials`, `encode_batch`."""
+    """The classes, in order. A store uses them as a vocabulary: `size`, `specials`, `encode_batch`."""
 
     specials: SpecialIds = OURS
 
@@ -35,7 +34,7 @@ class Labels:
 
     @classmethod
     def learned(cls, labels: Iterable[str], writing: Writing) -> "Labels":
-        """From the label texts of the training data. Numbers are put in the order of their values."""
+        """Learn the classes from the labels of the training data. Numbers are sorted by value."""
         found = {label for text in labels for label in writing.labels(text)}
         return cls(sorted(found, key=lambda label: (int(label) if label.isdecimal() else float("inf"), label)), writing)
 
@@ -44,7 +43,7 @@ class Labels:
 
     @property
     def several(self) -> bool:
-        """Whether an example may have more than one label, or none."""
+        """Return whether an example may have more than one label, or none."""
         return self.writing.separator is not None
 
     @property
@@ -56,20 +55,20 @@ class Labels:
 
     def require(self, label: str) -> int:
         if label not in self._index:
-            raise CallError(f"{label!r} is no label of this model{nearest(label, self.names)}")
+            raise CallError(f"unknown label: {label!r}{nearest(label, self.names)}")
         return self._index[label]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """Tokens of label texts as files have them."""
+        """Return the tokens of label texts in the format of files."""
         classes = (self.classes(self.writing.labels(text)) for text in texts)
         return [[UNK if number == UNKNOWN else FIRST + number for number in some] for some in classes]
 
     def decode(self, tokens: NDArray) -> tuple[int, ...]:
-        """The classes of stored tokens."""
+        """Return the classes of stored tokens."""
         return tuple(UNKNOWN if token == UNK else int(token) - FIRST for token in tokens if token != END)
 
     def target(self, rows: Sequence[Sequence[int]]) -> NDArray[np.int64] | Float[np.ndarray, "B N"]:
-        """What a loss is taken against: a class a row; or, of several labels, a row of zeros and ones."""
+        """Return the target of a loss: one class per row; with several labels, a row of zeros and ones."""
         if not self.several:
             return np.array([row[0] for row in rows], np.int64)
         table = np.zeros((len(rows), len(self)), np.float32)
@@ -94,4 +93,4 @@ class Labels:
         try:
             return cls.from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError) as problem:
-            raise RegardError(f"{path}: is no usable list of labels ({problem})") from None
+            raise RegardError(f"{path}: is not a valid list of labels ({problem})") from None

@@ -1,4 +1,4 @@
-"""A pair, and what is none: the two things that every reader yields."""
+"""Pairs and skipped lines, which every reader yields."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from regard.data.settings import Column
 
-BETWEEN = "\t"  # two texts that are the source of one target
+BETWEEN = "\t"  # two texts as the source of one target
 
 BadKind = Literal[
     "encoding", "unreadable", "columns", "empty", "blank", "unpaired", "unequal", "not found", "unlabeled"
@@ -14,7 +14,7 @@ BadKind = Literal[
 
 
 class Pair(NamedTuple):
-    """A source, its target, and where they were read: line or row `line` (from 1) of `file`."""
+    """A source and its target, from line or row `line` (from 1) of `file`."""
 
     source: str
     target: str
@@ -23,12 +23,12 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The first of two texts: what is held out is asked about texts never seen."""
+        """Return the first of two texts; held-out examples have first texts that are not in training."""
         return self.source.partition(BETWEEN)[0]
 
 
 class Bad(NamedTuple):
-    """What was no pair, and why; `lines` counts how many lines are lost with it."""
+    """A skipped line with the reason; `lines` counts the lines that are lost with it."""
 
     file: str
     line: int
@@ -38,14 +38,14 @@ class Bad(NamedTuple):
     lines: int = 1
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file  # a file that is no list has no lines
+        where = f"{self.file}:{self.line}" if self.line else self.file  # a file that is not a list has no lines
         return f"{where}: {self.reason}" + (f": {self.text!r}" if self.text else "")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table are meant: each by what settings, messages and by default files call it, and then its
-    name in the table, its number from 0, or None, if nothing is said of it. Of pairs, the last is the target.
+    """The requested columns of a table: their names in settings and messages, mapped to a name in the table, a number
+    from 0, or None to detect them. Of pairs, the last is the target.
 
     optional      the one that may be missing, if any
     split         the column that says train, valid or test, where one table has all of them
@@ -71,7 +71,7 @@ class Columns:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """What a source and a target are called; two texts may be the source."""
+        """Return the names of source and target; two texts may be the source."""
         return " and ".join(self.sides[:-1]), self.sides[-1]
 
     @property
@@ -87,18 +87,18 @@ PLAIN = Columns()
 
 
 def _joined(words: object) -> object:
-    """Words or tags that a JSON file has as a list."""
+    """Join words or tags that a JSON file has as a list."""
     return " ".join(map(str, words)) if isinstance(words, list) else words
 
 
 def both_texts(first: object, second: object, file: str, line: int, columns: Columns) -> str | Bad:
-    """Two texts as one source."""
+    """Return two texts as one source."""
     two = pair_of(first, second, file, line, Columns(dict.fromkeys(columns.sides[:2])))
     return two if isinstance(two, Bad) else BETWEEN.join(" ".join(one.split(BETWEEN)) for one in two[:2])
 
 
 def pair_of(source: object, target: object, file: str, line: int, columns: Columns = PLAIN) -> Pair | Bad:
-    """A pair if both sides are text with something in it."""
+    """Return a pair if both sides are non-empty text, else a `Bad`."""
     target = target if columns.target_text is None else columns.target_text(target)
     source, target = (_joined(one) if columns.one_to_one else one for one in (source, target))
     sides = columns.pair

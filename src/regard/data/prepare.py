@@ -1,6 +1,6 @@
-"""From the user's files to what training reads: count, divide, learn a vocabulary, store; each step once (`cache.py`).
+"""Prepare the user's files for training: count, divide, learn a vocabulary, store; each step is cached (`cache.py`).
 
-A step depends on the files (name, size, time of change), on the settings that matter to it, and on the steps before it.
+A step depends on the files (name, size, modification time), on the relevant settings, and on the earlier steps.
 """
 
 import sys
@@ -27,18 +27,18 @@ U = TypeVar("U")
 S = TypeVar("S", bound=Store)
 V = TypeVar("V")
 _REPORT = TypeAdapter(ReadReport)
-MANY = 300_000  # training examples; of more, a check looks at ...
-SAMPLE = 100_000  # ... so many of them, about
-PATIENCE = 2.0  # seconds before anything is said
-EVERY = 1.0  # seconds between two words on a terminal; a file gets a line in half a minute
+MANY = 300_000  # training examples; with more, a check samples ...
+SAMPLE = 100_000  # ... about this many
+PATIENCE = 2.0  # seconds before the first progress message
+EVERY = 1.0  # seconds between progress messages on a terminal; every 30 s in a log file
 EVERY_IN_FILES = 30.0
 
 
 def watched(items: Iterable[U], doing: str, every: int = 256, total: int = 0) -> Iterator[U]:
-    """The same items; `doing`, such as "reading train.tsv", is said with their number, if they are long in coming.
+    """Yield the same items, and report progress, such as "reading train.tsv" with their number, if they take long.
 
-    `every`: after so many items one looks at the clock. `total`: how many there are, about, where that is known: then
-    the seconds that are left are estimated.
+    `every`: items between checks of the clock. `total`: their approximate number, if known, to estimate the remaining
+    seconds.
     """
     terminal = sys.stderr.isatty()
     begin = monotonic()
@@ -61,10 +61,10 @@ def _say(text: str, terminal: bool, *, last: bool = False) -> None:
 
 @dataclass(frozen=True)
 class Steps:
-    """`settings` is a data section: `max_bad`, `valid_share` and `valid_most` are asked of it.
+    """Steps of preparing data. `settings` is a data section with `max_bad`, `valid_share` and `valid_most`.
 
-    `strict` refuses data with more bad lines than `data.max_bad`, and leaves test data for when it is asked for;
-    without it bad lines are only counted, for `check`, and of very many examples a sample is taken.
+    `strict` refuses data with more bad lines than `data.max_bad`, and skips test data. Without it, for `check`, bad
+    lines are only counted, and large data is sampled.
     """
 
     settings: Any
@@ -73,11 +73,11 @@ class Steps:
 
     @classmethod
     def of(cls, settings: Any, cache: Path, *, strict: bool = True) -> "Steps":
-        """`settings.cache` comes before `cache`."""
+        """Return the steps; `settings.cache` takes precedence over `cache`."""
         return cls(settings, Path(settings.cache).expanduser() if settings.cache else cache, strict)
 
     def count(self, source: Source[Any]) -> ReadReport:
-        """How many training examples there are, and what is none: refused before anything else is done."""
+        """Count the training examples and bad lines; raise if too many are bad."""
 
         def build(folder: Path) -> None:
             report = ReadReport()
@@ -92,7 +92,7 @@ class Steps:
         return report
 
     def splits(self, sources: Mapping[Role, Source[T]]) -> dict[Role, Split[T]]:
-        """Train and valid, and without `strict` test; some of train is held out, if nothing else is for validation."""
+        """Return train and valid, and test if not `strict`; without validation data, some of train is held out."""
         s = self.settings
         found = find_splits(
             sources, lambda source: self.count(source).pairs,
@@ -108,7 +108,7 @@ class Steps:
         return {role: replace(split, sample=sample) for role, split in found.items()}
 
     def vocabulary(self, step: str, key: Any, learn: Callable[[], Any], load: Callable[[str], V]) -> V:
-        """What `learn` makes, or made before from the same: it has `to_json`, and `load` is the inverse."""
+        """Return the result of `learn`, cached by `key`. It has `to_json`, and `load` is the inverse."""
 
         def build(folder: Path) -> None:
             (folder / "vocabulary.json").write_text(learn().to_json(), encoding="utf-8")
@@ -117,7 +117,7 @@ class Steps:
         return load((folder / "vocabulary.json").read_text(encoding="utf-8"))
 
     def targets(self, targets: Targets, key: Any, texts: Callable[[], Iterable[str]]) -> Vocabulary:
-        """The vocabulary of targets: as it is, if it is there; else learned from `texts`, which depend on `key`."""
+        """Return the vocabulary of targets: the existing one, or one learned from `texts`, which depend on `key`."""
         if targets.key is None:
             return targets.learn(())
         return self.vocabulary("targets", [key, targets.key], lambda: targets.learn(texts()), targets.load)
@@ -133,9 +133,9 @@ class Steps:
         limit: str = "",
         refuse: bool = True,
     ) -> S:
-        """What `write` made, in a folder and with the name of the split, of all that is read of it, and of `key`.
+        """Return what `write` stored, cached by the split, everything that is read of it, and `key`.
 
-        `refuse` it if nothing is left, or too little of what was read. `limit`: what all of them may be longer than.
+        Raise if nothing is left, or too few of the examples. `limit`: description of the length limit in the message.
         """
 
         def build(folder: Path) -> None:
@@ -148,12 +148,12 @@ class Steps:
         return store
 
     def _about(self, split: Split[Any]) -> int:
-        """How many examples a part has; 0 if they were not counted, which only dividing the data takes."""
+        """Return the number of examples of a part; 0 if unknown, because only dividing the data counts them."""
         share = {"held out": split.share, "test": split.test_share, "kept": 1 - split.share - split.test_share}
         return round(split.sample * share[split.part] * self.count(split.source).pairs) if split.part in share else 0
 
     def refuse_if_useless(self, read: ReadReport, kept: int, role: Role, split: Split[Any], *, limit: str) -> None:
-        """If nothing is left, or too little of what was read; `kept`: how many are short enough."""
+        """Raise if no examples are left, or too few; `kept`: how many are short enough."""
         name = f"data.{role}={split}"
         if split.held_out_by and not read.pairs:
             share = f"data.{split.held_out_by}={getattr(self.settings, split.held_out_by):g}"

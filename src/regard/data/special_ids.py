@@ -1,8 +1,8 @@
-"""Which ids of a vocabulary are no text: padding, the unknown, begin and end, the mask.
+"""Ids of special tokens in a vocabulary: padding, unknown, start, end, mask.
 
-Ours are the first four of every vocabulary. A tokenizer.json of another tool has its own, and says so in three places:
-the list of added tokens (which are special), the model (which one is unknown), and the template that frames a text,
-such as `[CLS] $A [SEP]`. What the template does not say, the usual names tell.
+In regard they are the first four of every vocabulary. A tokenizer.json of another tool defines them in three places:
+the list of added tokens (which are special), the model (the unknown token), and the template around a text, such as
+`[CLS] $A [SEP]`. Ids that the template lacks are found by their usual names.
 """
 
 import json
@@ -25,14 +25,14 @@ USUAL = {
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """Ids; None for what a vocabulary does not have. BERT's [CLS] is `start`, its [SEP] is `end`."""
+    """Special ids; None for those that a vocabulary lacks. BERT's [CLS] is `start`, its [SEP] is `end`."""
 
     pad: int | None
     unk: int | None
     start: int | None
     end: int | None
     mask: int | None = None
-    names: Mapping[int | None, str] = field(default_factory=dict)  # of all special tokens, also of those with no role
+    names: Mapping[int | None, str] = field(default_factory=dict)  # of all special tokens, also of those without a role
 
 
 OURS = SpecialIds(PAD, UNK, START, END, names=dict(enumerate(SPECIAL_TOKENS)))
@@ -67,7 +67,7 @@ def _unknown(model: Mapping[str, Any]) -> str | None:
 
 
 def _frame(processor: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
-    """The tokens that stand before and after a single text."""
+    """Return the tokens before and after a single text."""
     if processor is None:
         return None, None
     if processor["type"] == "Sequence":

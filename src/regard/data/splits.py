@@ -1,9 +1,9 @@
-"""Which examples are for training, for validation, for testing; one way for all that is read.
+"""Divide examples into training, validation and test splits, in the same way for all inputs.
 
 Without validation data, a share of the training data is held out for it; without test data, another share, if
-`data.test_share` says so. Both are chosen by a hash of what identifies an example's input: the source text, the
-document of a question, the name of a picture. Equal inputs have equal hashes, so they stay in one part, and nothing
-that is held out is trained on. The choice stays when other examples are added, and needs no list of rows.
+`data.test_share` requests it. Both are chosen by a hash of what identifies an example's input: the source text, the
+document of a question, the name of a picture. Equal inputs have equal hashes, so they stay in one part, and no held-out
+input is in training. The choice stays when examples are added, and needs no list of rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ Part = Literal["all", "kept", "held out", "test"]
 
 @dataclass(frozen=True)
 class Split(Generic[T_co]):
-    """One of train, valid and test: all of a source, or one part of it.
+    """One of train, valid and test: a whole source, or one part of it.
 
     share        of the source that is held out for validation
     sample       the share of the part that is read; chosen by a hash, too, so that equal inputs stay together
@@ -45,7 +45,7 @@ class Split(Generic[T_co]):
                 yield item
 
     def good(self) -> Iterator[T_co]:
-        """Only what can be used."""
+        """Yield only usable examples."""
         return (item for item in self.read() if not isinstance(item, Bad))
 
     def depends_on(self) -> list[Any]:
@@ -53,7 +53,7 @@ class Split(Generic[T_co]):
 
     @property
     def held_out_by(self) -> str:
-        """The setting that held this part out; empty if none did."""
+        """Return the setting that held this part out; empty if none did."""
         settings: dict[Part, str] = {"held out": "valid_share", "test": "test_share"}
         return settings.get(self.part, "")
 
@@ -80,8 +80,8 @@ def find_splits(
     valid_most: int,
     test_share: float = 0.0,
 ) -> dict[Role, Split[T_co]]:
-    """The splits there are. Without a source for validation, `valid_share` of training is held out, and at most about
-    `valid_most` of the examples, which `count` counts. Without one for testing, `test_share` is held out."""
+    """Return the splits. Without a source for validation, `valid_share` of training is held out, and at most about
+    `valid_most` of the examples that `count` counts. Without one for testing, `test_share` is held out."""
     splits: dict[Role, Split[T_co]] = {role: Split(source) for role, source in sources.items()}
     if "train" in sources:
         train, share = sources["train"], 0.0
@@ -105,6 +105,6 @@ def find_test(sources: Mapping[Role, Source[T_co]], test_share: float) -> Split[
 
 
 def without_test(sources: Mapping[Role, Source[T_co]], test_share: float) -> Split[T_co]:
-    """Return the training source without what is held out of it for testing."""
+    """Return the training source without the part that is held out for testing."""
     testing = 0.0 if "test" in sources else test_share
     return Split(sources["train"], "kept", test_share=testing) if testing else Split(sources["train"])

@@ -1,4 +1,4 @@
-"""Evenly spread choices: neighbors in a file are often alike, so that the first rows are no picture of all of them."""
+"""Evenly spaced samples. Neighbors in a file are often similar, so the first rows are not representative."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Spread(Generic[T]):
-    """Of items that come one by one, nobody knows how many: every first, second, fourth, eighth, ... one, in order.
+    """Sample of a stream of unknown length: every first, second, fourth, eighth, ... item, in order.
 
     most   as many are kept, at the most, and at least half as many
     size   of an item; fewer are kept if all of them together are larger than `largest`
@@ -36,6 +36,6 @@ class Spread(Generic[T]):
 
 
 def evenly(items: Sequence[T], most: int) -> list[T]:
-    """At most so many, from the first on."""
+    """Return at most `most` evenly spaced items, from the first on."""
     count = min(most, len(items))
     return [items[place * len(items) // count] for place in range(count)]

@@ -1,14 +1,13 @@
-"""Examples on disk as plain arrays, mapped into memory when they are read: data may be larger than memory.
+"""Examples on disk as memory-mapped arrays: data may be larger than memory.
 
-A store is a folder, written front to back while examples stream by:
+A store is a folder that is written sequentially:
 
     NAME         the rows of an array, one after the other
     NAME.at      if they are of unequal length: where row i begins, and where the last one ends; int64
     store.json   what the arrays are, what was counted on the way, and whatever else an input knows; written last
 
-Two arrays mean the same in every store of examples: `hashes`, 64 bits of what comes in and of what comes out, by which
-equal ones are found, and `lines`, where each was read.
-`store.json` holds the size of every array, so that a folder which is not whole is known as such.
+Two arrays have the same meaning in every store of examples: `hashes`, 64 bits each of input and output, to find equal
+ones, and `lines`, where each was read. `store.json` holds the size of every array, to detect an incomplete folder.
 """
 
 import json
@@ -30,8 +29,8 @@ ABOUT = "store.json"
 
 
 class Array(NamedTuple):
-    """How an array is stored: `shape` is that of one row; `ragged` rows are of any length, and `shape` is then that
-    of each of their elements."""
+    """The layout of an array: `shape` is that of one row; `ragged` rows are of any length, and `shape` is that of their
+    elements."""
 
     dtype: str
     shape: tuple[int, ...] = ()
@@ -42,24 +41,24 @@ HASHES, LINES = Array("uint64", (2,)), Array("int64")
 
 
 def ids_array(size: int) -> Array:
-    """Token ids of a vocabulary of so many entries, as few bytes each as they take."""
+    """Return an array for token ids of a vocabulary of this size, with the fewest bytes."""
     return Array("uint16" if size <= 1 << 16 else "uint32", ragged=True)
 
 
 def text_hash(text: str, salt: bytes = b"") -> int:
-    """64 bits that tell texts apart; differences of white space are none."""
+    """Return a 64-bit hash of a text, ignoring differences of white space."""
     return int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8, salt=salt).digest(), "little")
 
 
 class StoreWriter:
-    """Fills a folder, which must exist. Nothing is held in memory but what is being added.
+    """Writer of an existing folder. Only what is being added is in memory.
 
     with StoreWriter(folder, "train.tsv", source=ids_array(8000), hashes=HASHES, lines=LINES) as store:
         store.add("source", [[4, 5, 3], [6, 3]])
     """
 
     def __init__(self, folder: Path, name: str, **arrays: Array) -> None:
-        self.counts, self.about = Counts(), dict[str, Any]()  # whoever writes fills them
+        self.counts, self.about = Counts(), dict[str, Any]()  # set by the caller
         self._folder, self._name, self._arrays = folder, name, arrays
         self._ends = {part: 0 for part, array in arrays.items() if array.ragged}
         self._open = ExitStack()
@@ -71,7 +70,7 @@ class StoreWriter:
         self._digest = blake2b(digest_size=10)
 
     def add(self, part: str, rows: Sequence[Any] | NDArray[Any]) -> None:
-        """Rows of an array, after those that it has."""
+        """Append rows to an array."""
         array = self._arrays[part]
         if array.ragged:
             at = self._ends[part] + np.cumsum([len(row) for row in rows], dtype=np.int64)
@@ -98,21 +97,21 @@ class StoreWriter:
 
 
 class Store:
-    """What a `StoreWriter` wrote. Nothing is read before it is asked for."""
+    """Reader of a folder that `StoreWriter` wrote. Arrays are read lazily."""
 
     def __init__(self, folder: Path) -> None:
         try:
             read = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             if any((folder / file).stat().st_size != size for file, size in read["sizes"].items()):
-                raise ValueError("it is not complete")
+                raise ValueError("it is incomplete")
             if read["version"] != VERSION:
-                raise ValueError(f"it is of version {read['version']}, and this is {VERSION}")
+                raise ValueError(f"it has version {read['version']}; this regard needs {VERSION}")
             arrays = {
                 part: Array(dtype, tuple(shape), ragged) for part, (dtype, shape, ragged) in read["arrays"].items()
             }
             self.counts: Counts = COUNTS.validate_python(read["counts"])
         except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise RegardError(f"{folder}: is no usable store of examples ({problem})") from None
+            raise RegardError(f"{folder}: is not a valid store of examples ({problem})") from None
         self.folder, self.name, self.about = folder, str(read["name"]), read["about"]
         self._digest: str = read["digest"]
         self._arrays: Mapping[str, NDArray[Any]] = {
@@ -123,11 +122,11 @@ class Store:
         return len(self.lines)
 
     def __getitem__(self, part: str) -> NDArray[Any]:
-        """A whole array; of a ragged one, all rows one after the other."""
+        """Return a whole array; of a ragged one, the concatenated rows."""
         return self._arrays[part]
 
     def row(self, part: str, number: int) -> NDArray[Any]:
-        """One row of a ragged array."""
+        """Return one row of a ragged array."""
         start, stop = self._arrays[f"{part}.at"][number : number + 2]
         return self._arrays[part][start:stop]
 
@@ -136,7 +135,7 @@ class Store:
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
-        """N × 2; none, if they were not kept."""
+        """Return the hashes, N × 2; an empty array, if they were not kept."""
         return self._arrays.get("hashes", np.empty((0, 2), np.uint64))
 
     @property
@@ -145,11 +144,11 @@ class Store:
 
     @property
     def names(self) -> Sequence[str]:
-        """Of the examples, where they have no lines; none: they have."""
+        """Return the names of examples that have no lines; empty for others."""
         return ()
 
     def digest(self) -> str:
-        """Tells whether two stores hold the same, whatever their files are called."""
+        """Return a digest of the content of the store, independent of file names."""
         return self._digest
 
 

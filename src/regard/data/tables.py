@@ -1,4 +1,4 @@
-"""Tables that are no text files: Parquet, Arrow, and data sets of the `datasets` library; and the corpora of regard."""
+"""Read tables in binary formats (Parquet, Arrow), datasets of the `datasets` library, and embedded corpora."""
 
 import json
 import tempfile
@@ -23,7 +23,7 @@ from regard.files.lines import BROKEN, Line, ending, open_bytes, packing
 Role = Literal["train", "valid", "test"]
 _STATE = "state.json"
 
-#: What the splits are called by others: in a column that tells them apart, as folders, arrays, parts of a data set.
+#: Usual names of splits in a column, as folders, arrays or parts of a dataset.
 SPLIT_NAMES: dict[Role, tuple[str, ...]] = {
     "train": ("train", "training", "restval"), "valid": ("valid", "val", "validation", "dev"),
     "test": ("test", "testing"),
@@ -40,7 +40,7 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
 
 
 def workbook_rows(path: Path) -> Iterator[Row]:
-    """The cells of the first sheet of a workbook, row by row, as texts."""
+    """Yield the cells of the first sheet of a workbook as texts, row by row."""
     openpyxl = _optional("openpyxl", "workbook", f"{path}: a workbook")
     try:
         sheet = openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0]
@@ -51,13 +51,13 @@ def workbook_rows(path: Path) -> Iterator[Row]:
 
 
 def saved_files(folder: Path, role: Role = "train") -> list[Path]:
-    """Return the files of a data set that `save_to_disk` of `datasets` wrote, or of one part of several; none if the
-    folder is none of these."""
+    """Return the files of a dataset, or of one part, that `save_to_disk` of `datasets` wrote; an empty list for other
+    folders."""
     if (folder / "dataset_dict.json").is_file():
         parts = sorted(path.name for path in folder.iterdir() if (path / _STATE).is_file())
         part = next((name for name in SPLIT_NAMES[role] if name in parts), None)
         if part is None:
-            raise CallError(f"{folder}: there is no {SPLIT_NAMES[role][0]!r} part; it has {', '.join(parts)}")
+            raise CallError(f"{folder}: has no {SPLIT_NAMES[role][0]!r} part; it has {', '.join(parts)}")
         folder = folder / part
     if not (folder / _STATE).is_file():
         return []
@@ -71,7 +71,7 @@ def saved_files(folder: Path, role: Role = "train") -> list[Path]:
 
 
 def arrow_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of an Arrow file, as `datasets` writes them; the numbers of its classes become their names."""
+    """Yield the rows of an Arrow file, as `datasets` writes them; class numbers become names."""
     ipc, broken = _optional("pyarrow.ipc", "parquet", "Arrow"), _optional("pyarrow", "parquet", "Arrow").ArrowException
     row = 0
     try:
@@ -94,7 +94,7 @@ def arrow_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _class_names(about: Any) -> dict[str, list[str]]:
-    """The names of the classes by column, also of columns of lists, where `datasets` has noted them."""
+    """Return the names of the classes by column, also of columns of lists, if `datasets` has stored them."""
     try:
         features = json.loads((about or {})[b"huggingface"])["info"]["features"]
     except (KeyError, ValueError, TypeError):
@@ -110,7 +110,7 @@ def _named(value: Any, names: list[str]) -> Any:
 
 
 def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Row by row, a few thousand in memory. Parquet is read from its end, so packed files are unpacked first."""
+    """Yield rows, a few thousand in memory. Parquet is read from its end, so compressed files are unpacked first."""
     if ending(path) == ".arrow":
         yield from arrow_records(path)
         return
@@ -140,7 +140,7 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | Bad]:
-    """hub:NAME[:CONFIG], streamed, or a folder: one that `save_to_disk` wrote, or one of data files."""
+    """Yield cells of hub:NAME[:CONFIG], streamed, or of a folder that `save_to_disk` wrote or that holds data files."""
     if not where.startswith("hub:") and (files := saved_files(Path(where).expanduser(), role)):
         yield from record_cells(where, enumerate(chain.from_iterable(map(arrow_records, files)), start=1), columns)
         return
@@ -151,32 +151,30 @@ def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | 
             splits = library.load_dataset(name, config or None, streaming=True)
         else:
             splits = library.load_dataset(str(Path(where).expanduser()), streaming=True)
-    except Exception as problem:  # the library raises whatever its parts raise, network errors among them
+    except Exception as problem:  # the library raises errors of any kind, including network errors
         raise CallError(f"data.{role}={where}: {type(problem).__name__}: {problem}") from problem
     rows = splits
     if isinstance(splits, dict):
         split = next((name for name in SPLIT_NAMES[role] if name in splits), None)
         if split is None:
-            raise CallError(
-                f"data.{role}={where}: there is no {SPLIT_NAMES[role][0]!r} part; it has {', '.join(splits)}"
-            )
+            raise CallError(f"data.{role}={where}: has no {SPLIT_NAMES[role][0]!r} part; it has {', '.join(splits)}")
         rows = splits[split]
     yield from record_cells(where, enumerate(rows, start=1), columns)
 
 
 def read_corpus(where: str, role: Role, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:
-    """corpus:NAME, one of those that come with regard."""
+    """Yield the examples of an embedded corpus, corpus:NAME."""
     for row, pair in enumerate(_corpus(where.removeprefix("corpus:"), role), start=1):
         yield pair_of(pair.source, pair.target, where, row, columns)
 
 
 @lru_cache(maxsize=3)
 def _corpus(name: str, role: Role) -> list[corpora.Pair]:
-    return corpora.load(name, role)  # some are made by a grammar, which takes seconds, and are read several times
+    return corpora.load(name, role)  # generating some takes seconds, and they are read several times
 
 
 def corpora_version() -> str:
-    """Changes when the corpora may have changed: when the code that makes them has, or the data that they come from."""
+    """Return a version of the corpora that changes with their code or their data."""
     code = blake2b()
     for path in sorted(Path(corpora.__file__).parent.rglob("*.py")):
         code.update(path.read_bytes())

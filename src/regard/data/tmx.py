@@ -1,9 +1,9 @@
-"""Translation memories (TMX 1.4): what translators' tools keep and exchange.
+"""Read translation memories (TMX 1.4), an exchange format of translation tools.
 
     <tu> <tuv xml:lang="en"><seg>a dog</seg></tuv> <tuv xml:lang="de"><seg>ein Hund</seg></tuv> </tu>
 
-A unit is a row whose columns are its languages: data.source=en data.target=de. Marks inside a segment (<bpt>, <ph>) are
-left out, as they are no text. One unit is in memory at a time.
+A unit is a row whose columns are its languages: data.source=en data.target=de. Markup inside a segment (<bpt>, <ph>) is
+left out. One unit is in memory at a time.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from regard.errors import CallError
 from regard.files.lines import BROKEN, open_bytes
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_MARKS = ("bpt", "ept", "it", "ph", "ut", "sub")  # their contents are codes of a program
+_MARKS = ("bpt", "ept", "it", "ph", "ut", "sub")  # elements that contain codes of a program
 
 
 def tmx_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Languages as the file calls them, in lower case, the first part of them: en of EN-US, if no other is English."""
+    """Yield units by language as in the file, in lower case; the first part of it (en of EN-US) if that is unique."""
     with open_bytes(path) as file:
         try:
             for _, element in ElementTree.iterparse(file, events=("end",)):

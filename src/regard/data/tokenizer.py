@@ -1,19 +1,18 @@
-"""Text to numbers and back: words, characters, bytes, BPE (1508.07909) and unigram pieces (1804.10959).
+"""Encode and decode text: words, characters, bytes, BPE (1508.07909) and unigram pieces (1804.10959).
 
-The work is done by the `tokenizers` library; the file it saves is an ordinary tokenizer.json that other tools read.
-What is ours:
+It uses the `tokenizers` library, and saves an ordinary tokenizer.json that other tools read. Additions of regard:
 
-- the four special tokens have the same ids in every vocabulary, and text can never be read as one of them: a sentence
-  that contains the letters `</s>` does not end there;
-- words come back as they were written. A punctuation mark of kind `word` carries its glue: `"Hola", dijo.` is kept as
+- the four special tokens have the same ids in every vocabulary, and text can never be read as one of them: the
+  letters `</s>` in a sentence do not end it;
+- decoding restores words exactly. A punctuation mark of kind `word` carries its glue: `"Hola", dijo.` is kept as
   `"￭ Hola ￭" ￭, dijo ￭.`, so joining is exact for ¿ ¡ « » and both kinds of quotes, and words keep one form each
   wherever they stand;
-- every piece knows its place in the text (`Span`), which pictures and alignments need;
-- a tokenizer.json of another tool is read as it is, with special tokens of its own (`specials` tells their ids);
+- every piece has its position in the text (`Span`), which plots and alignments need;
+- a tokenizer.json of another tool is supported, with its special tokens (`specials` has their ids);
 - training gives the same vocabulary every time (the library's unigram trainer depends on the order of a hash table).
 
-White space is read as single spaces by all kinds but `character`, `byte` and `bytes`, which give back every character.
-Text is normalized to NFC.
+White space becomes single spaces for all kinds but `character`, `byte` and `bytes`, which keep every character. Text is
+normalized to NFC.
 """
 
 import codecs
@@ -34,11 +33,11 @@ from regard.errors import CallError, RegardError
 from regard.files import atomic
 
 TOKENIZER = "tokenizer.json"  # its name in the folder of a run
-TARGET = "tokenizer.target.json"  # of what is written, in a run whose input has a tokenizer of its own
+TARGET = "tokenizer.target.json"  # of the output, in a run whose input has its own tokenizer
 
 
 class Span(NamedTuple):
-    """Where a piece stands in its text: characters start ≤ i < end, which begin in the word-th word, from 0."""
+    """The position of a piece in its text: characters start ≤ i < end, which begin in the word-th word, from 0."""
 
     start: int
     end: int
@@ -46,11 +45,11 @@ class Span(NamedTuple):
 
 
 class Tokenizer:
-    """One vocabulary. Made by `train` or `load`; `encode` gives ids without special tokens."""
+    """A vocabulary, from `train` or `load`; `encode` returns ids without special tokens."""
 
     def __init__(self, inner: Inner) -> None:
         inner.encode_special_tokens = True  # "</s>" in a text is five characters, not the end of the sentence
-        inner.no_truncation()  # a file of another tool may ask for both; our callers do these themselves
+        inner.no_truncation()  # a file of another tool may request both; the callers do these themselves
         inner.no_padding()
         self._inner = inner
         self.kind = kind_of(inner)
@@ -83,7 +82,7 @@ class Tokenizer:
 
     @property
     def begins(self) -> bool:
-        """Whether its file puts the token that begins a text before every text."""
+        """Return whether its file adds a start token to every text."""
         return self._inner.encode("a").ids[:1] == [self.specials.start]
 
     def encode(self, text: str) -> list[int]:
@@ -98,7 +97,7 @@ class Tokenizer:
         return [encoding.ids for encoding in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def framed(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
-        """What an encoder of one text or of a pair reads, and the segment that each token belongs to.
+        """Return the encoder input of one text or of a pair, and the segment of each token.
 
         start first end            0 0 … 0                     [CLS] a text [SEP]
         start first end second end 0 0 … 0 1 … 1               [CLS] a question [SEP] a document [SEP]
@@ -114,7 +113,7 @@ class Tokenizer:
         return tokens, types
 
     def framed_by(self, start: int | None, end: int | None) -> "Tokenizer":
-        """The same with other tokens that begin and end a text, which its file then says, too."""
+        """Return a copy with other start and end tokens, which its file then has, too."""
         names = {index: self._inner.id_to_token(index) for index in (start, end) if index is not None}
         before, after = ([names[index]] if index in names else [] for index in (start, end))
         changed = Inner.from_str(self.to_json())
@@ -125,39 +124,39 @@ class Tokenizer:
         return Tokenizer(changed)
 
     def entry(self, index: int) -> str | None:
-        """An entry of the vocabulary; None: this id stands for nothing."""
+        """Return an entry of the vocabulary; None for an unused id."""
         return self._inner.id_to_token(index)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The entries of the vocabulary, as they are: '▁Hund', '￭,', '</s>'."""
+        """Return the entries of the vocabulary unchanged: '▁Hund', '￭,', '</s>'."""
         return [self._inner.id_to_token(index) or self.specials.names.get(self.specials.unk, "") for index in ids]
 
     def decode(self, ids: Iterable[int], unknown: Iterable[str] = ()) -> str:
-        """Plain text. Pad, start and end leave no trace; the i-th `<unk>` becomes `unknown[i]` if there is one."""
+        """Return plain text. Pad, start and end are dropped; the i-th `<unk>` becomes `unknown[i]` if there is one."""
         return "".join(self._surface(list(ids), unknown)).strip(self._trimmed)
 
     def labels(self, ids: Iterable[int]) -> list[str]:
-        """What to write beside a picture: each piece as the reader knows it, special tokens by their names."""
+        """Return labels for a plot: each piece as plain text, special tokens by their names."""
         ids = list(ids)
         plain = [text.strip() or ("␣" if text else "·") for text in self._surface(ids, ())]  # ·: half a character
         return [self.specials.names.get(index, text) for index, text in zip(ids, plain, strict=True)]
 
     def spans(self, text: str, words: re.Pattern[str] = WORD) -> list[Span]:
-        """The place in `text` of each piece of `encode(text)`.
+        """Return the position in `text` of each piece of `encode(text)`.
 
-        Words are counted as in the alignments of our corpora; `re.compile(r"\\S+")` counts what spaces separate.
+        Words are counted as in the alignments of the embedded corpora; `re.compile(r"\\S+")` splits at spaces.
         """
         encoding = self._inner.encode(text, add_special_tokens=False)
         offsets = encoding.offsets
-        if self.kind == "word":  # the library counts the glue of a mark to the character before it
+        if self.kind == "word":  # the library adds the glue of a mark to the character before it
             ends = [0, *(end for _, end in offsets)]
             offsets = [(max(start, before), end) for before, (start, end) in zip(ends, offsets, strict=False)]
-        elif offsets and encoding.tokens[0] == SPACE:  # the space put before the text is not in it
+        elif offsets and encoding.tokens[0] == SPACE:  # the space added before the text is not in it
             offsets[0] = (0, 0)
         return _spans(text, offsets, words)
 
     def decoded_spans(self, ids: Iterable[int]) -> list[Span]:
-        """The place in `decode(ids)` of each id; special tokens and half characters are empty spans."""
+        """Return the position in `decode(ids)` of each id; special tokens and half characters are empty spans."""
         surface = self._surface(list(ids), ())
         text = "".join(surface)
         shift = len(text) - len(text.lstrip(self._trimmed))
@@ -175,16 +174,16 @@ class Tokenizer:
             return cls.from_json(text)
         except RegardError:
             raise
-        except Exception as error:  # the library behind it has no error of its own
-            raise RegardError(f"{path} is no tokenizer, or damaged: {error}") from None
+        except Exception as error:  # the library raises errors without a type
+            raise RegardError(f"{path} is not a tokenizer, or is damaged: {error}") from None
 
     @classmethod
     def of_run(cls, folder: Path, name: str = TOKENIZER) -> "Tokenizer":
-        """That of a trained model."""
+        """Load the tokenizer of a trained model."""
         try:
             return cls.load(folder / name)
         except OSError as error:
-            raise RegardError(f"{folder}: the run has lost its tokenizer ({error})") from None
+            raise RegardError(f"{folder}: the run's tokenizer is missing or damaged ({error})") from None
 
     def to_json(self) -> str:
         return self._inner.to_str()
@@ -198,7 +197,7 @@ class Tokenizer:
         return "" if self.kind in ("character", "byte", "bytes") else " "
 
     def _surface(self, ids: Sequence[int], unknown: Iterable[str]) -> list[str]:
-        """What each id adds to the text, the space before it included."""
+        """Return the text of each id, with the space before it."""
         replacements, silent = iter(unknown), self.specials.names.keys() - {self.specials.unk}
         pieces = [
             next(replacements, piece) if index == self.specials.unk else "" if index in silent else piece
@@ -227,7 +226,7 @@ def _glued(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _utf8(ids: Iterable[int], pieces: Iterable[str], specials: Container[int]) -> list[str]:
-    """Bytes joined to characters: the last byte of a character brings it, those before bring nothing."""
+    """Join bytes to characters: the last byte of a character returns it, the others return nothing."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     surface = [
         piece if index in specials else decoder.decode(b"".join(BYTES[letter] for letter in piece))
@@ -242,7 +241,7 @@ def _spans(text: str, offsets: Iterable[tuple[int, int]], words: re.Pattern[str]
     first = [match.start() for match in words.finditer(text)]
     spans = []
     for start, end in offsets:
-        while start < end and text[start].isspace():  # the space before belongs to no piece
+        while start < end and text[start].isspace():  # the space before is not part of a piece
             start += 1
         spans.append(Span(start, end, max(0, bisect_right(first, start) - 1)))
     return spans

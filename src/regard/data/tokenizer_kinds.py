@@ -1,4 +1,4 @@
-"""How each kind of tokenizer is put together from the parts of the `tokenizers` library."""
+"""Build each kind of tokenizer from the components of the `tokenizers` library."""
 
 import json
 from typing import Any, Literal
@@ -8,9 +8,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from regard.data.settings import TokenizerKind as Kind
 from regard.special_tokens import SPECIAL_TOKENS, UNK
 
-GLUE = "￭"  # on a mark of punctuation: no space on this side
-INNER = "##"  # on a piece of WordPiece: it goes on with the word (1810.04805 reads text so; ours does not write it)
-SPACE = "▁"  # in BPE and unigram pieces: a space stands before
+GLUE = "￭"  # on a punctuation mark: no space on this side
+INNER = "##"  # on a piece of WordPiece: it continues the word (1810.04805; regard reads it, but does not write it)
+SPACE = "▁"  # in BPE and unigram pieces: a space comes before
 _MARKS = r"\p{P}\p{S}"
 # An apostrophe between letters and a point between digits belong to the word: don't, l'eau, 3.14, 10:30.
 _INNER = r"(?!(?<=[\p{L}\p{M}])['’]\p{L})(?!(?<=\p{N})[.,:]\p{N})"
@@ -18,7 +18,7 @@ _AFTER_INNER = r"(?!(?<=[\p{L}\p{M}]['’])\p{L})(?!(?<=\p{N}[.,:])\p{N})"
 
 
 def _byte_letters() -> dict[str, bytes]:
-    """The library writes each byte as a printable letter: itself where it is printable, else U+0100 and up."""
+    """Return the printable letter that the library uses for each byte: itself if printable, else U+0100 and up."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): bytes([byte]) for byte in printable}
@@ -55,7 +55,7 @@ def trainer(kind: Kind | Literal["bytes"], size: int, min_frequency: int) -> tra
     common: dict[str, Any] = {"vocab_size": size, "special_tokens": SPECIAL_TOKENS, "show_progress": False}
     if kind == "unigram":
         return trainers.UnigramTrainer(unk_token=SPECIAL_TOKENS[UNK], **common)
-    if kind in ("bpe", "bytes"):  # all 256 bytes are there from the start: no text has anything unknown
+    if kind in ("bpe", "bytes"):  # all 256 bytes are in the vocabulary, so no text is unknown
         alphabet = list(BYTES) if kind == "bytes" else []
         return trainers.BpeTrainer(min_frequency=min_frequency, initial_alphabet=alphabet, **common)
     return trainers.WordLevelTrainer(min_frequency=min_frequency, **common)
@@ -68,7 +68,7 @@ def _normalizer(kind: Kind | Literal["bytes"], lowercase: bool) -> normalizers.N
     if kind not in ("character", "byte", "bytes"):
         steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     if kind == "space":
-        # Elsewhere "<" stands alone and no piece can spell a special token. Here it could, and would take its id.
+        # In other kinds "<" is separate, and no piece can spell a special token. Here it could, and would take its id.
         steps.append(normalizers.Replace(Regex(r"<(?=(pad|unk|s|/s)>)"), "‹"))
     if kind == "word":
         marks = f"[{_MARKS}&&[^{GLUE}]]"
@@ -81,7 +81,7 @@ def _normalizer(kind: Kind | Literal["bytes"], lowercase: bool) -> normalizers.N
 
 
 def _pre_tokenizer(kind: Kind | Literal["bytes"]) -> pre_tokenizers.PreTokenizer:
-    if kind in ("byte", "bytes"):  # `bytes` cuts text into words first, as GPT-2 does; no piece goes beyond one
+    if kind in ("byte", "bytes"):  # `bytes` first cuts text into words, as GPT-2 does; no piece crosses them
         return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind == "bytes")
     if kind == "character":
         return pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
@@ -96,7 +96,7 @@ def _pre_tokenizer(kind: Kind | Literal["bytes"]) -> pre_tokenizers.PreTokenizer
 
 
 def _decoder(kind: Kind | Literal["bytes"]) -> decoders.Decoder:
-    """Not used by `decode`, which also has to know places; here so that other readers of the file agree with it."""
+    """Return the decoder for other readers of the file; `decode` does not use it, as it also needs positions."""
     if kind in ("byte", "bytes"):
         return decoders.ByteLevel()
     if kind == "character":
@@ -108,7 +108,8 @@ def _decoder(kind: Kind | Literal["bytes"]) -> decoders.Decoder:
 
 
 def kind_of(inner: Tokenizer) -> Kind | Literal["wordpiece", "bytes"]:
-    """The kind; or one of two more: WordPiece, which only other tools make, and `bytes`, BPE over bytes as in GPT-2."""
+    """Return the kind, or one of two more: WordPiece, which only other tools write, and `bytes`, BPE over bytes as in
+    GPT-2."""
     model = type(inner.model).__name__
     if model == "WordPiece":
         return "wordpiece"
@@ -124,10 +125,10 @@ def kind_of(inner: Tokenizer) -> Kind | Literal["wordpiece", "bytes"]:
 
 
 def canonical(inner: Tokenizer) -> Tokenizer:
-    """The same unigram vocabulary whatever the order of the trainer's hash tables was.
+    """Return the same unigram vocabulary in an order that does not depend on the trainer's hash tables.
 
-    Characters that earned no score of their own get the lowest one plus a ten-thousandth more each, in the order of a
-    hash table, and equal scores stand in that order too. So: one score for the former, and sorting.
+    Characters without a learned score get the lowest one plus a ten-thousandth more each, in the order of a hash table;
+    equal scores have that order, too. Therefore the former get one score, and entries are sorted.
     """
     spec = json.loads(inner.to_str())
     vocabulary = spec["model"]["vocab"]

@@ -1,4 +1,4 @@
-"""What writes targets as ids, and what an input has to know of the output whose targets stand in its files."""
+"""Vocabularies of targets, and what an input has to know of the output whose targets are in its files."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from regard.data.special_ids import SpecialIds
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """What writes targets as ids: a tokenizer, or the labels of a classifier."""
+    """An encoder of targets to ids: a tokenizer, or the labels of a classifier."""
 
     @property
     def size(self) -> int: ...
@@ -23,25 +23,25 @@ class Vocabulary(Protocol):
 
 @runtime_checkable
 class Targets(Protocol):
-    """What an input has to know of the output whose targets stand in its files."""
+    """What an input has to know of the output whose targets are in its files."""
 
-    learns_from_all: ClassVar[bool]  # a choice of the texts has all words that matter, but not all classes
+    learns_from_all: ClassVar[bool]  # a sample of the texts has all words that matter, but not all classes
 
     @property
     def key(self) -> Any:
-        """What the vocabulary of targets depends on beside their texts; None: on nothing, for it is there."""
+        """Return what the vocabulary of targets depends on besides their texts; None for an existing one."""
         ...
 
     def learn(self, texts: Iterable[str]) -> Vocabulary:
-        """The vocabulary, from the target texts of the training data; as it is, if it is there."""
+        """Return the vocabulary learned from the target texts of the training data, or the existing one."""
         ...
 
     def load(self, written: str) -> Vocabulary:
-        """The vocabulary as its `to_json` wrote it."""
+        """Return the vocabulary that its `to_json` wrote."""
         ...
 
 
 def target_ids(vocabulary: Vocabulary, texts: list[str]) -> list[NDArray[np.int32]]:
-    """What stands for each text, with the end token, if there is one."""
+    """Return the ids of each text, with the end token, if there is one."""
     end = [] if vocabulary.specials.end is None else [vocabulary.specials.end]
     return [np.array([*ids, *end], np.int32) for ids in vocabulary.encode_batch(texts)]

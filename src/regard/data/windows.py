@@ -1,9 +1,9 @@
-"""What is longer than a model's limit, in windows that overlap. No torch.
+"""Overlapping windows of an input that is longer than a model's limit. No torch.
 
     window w of n tokens:  w·(size − overlap) ≤ t < w·(size − overlap) + size,   until one reaches n
 
-so that whatever is no longer than the overlap stands whole in at least one window. Devlin et al. 2018
-(arXiv:1810.04805), whose code cuts SQuAD's documents so (`doc_stride` there is size − overlap).
+so that any text no longer than the overlap is entirely in at least one window. Devlin et al. 2018 (arXiv:1810.04805),
+whose code cuts SQuAD's documents in this way (`doc_stride` there is size − overlap).
 """
 
 import re
@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 SENTENCES, WORDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+"), re.compile(r"\s+")
-OVERLAP = 4  # of windows of which nothing else is known: one in so many of their tokens
+OVERLAP = 4  # overlap of windows by default: one in this many of their tokens
 
 
 def windows(tokens: int, size: int, overlap: int | None = None) -> list[tuple[int, int]]:
-    """First token and end of each window; what fits has one window. By default a quarter of a window overlaps."""
+    """Return first token and end of each window; a short text has one window. By default a quarter of a window
+    overlaps."""
     step = max(1, size - (size // OVERLAP if overlap is None else overlap))
     found = [(0, min(size, tokens))]
     while found[-1][1] < tokens:
@@ -25,14 +26,14 @@ def windows(tokens: int, size: int, overlap: int | None = None) -> list[tuple[in
 
 
 def owners(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """First and end of what each window is asked about: neighbors meet in the middle of their overlap, so that what is
-    asked about has neighbors on both sides."""
+    """Return first and end of the part that each window decides. Neighbors meet in the middle of their overlap, so that
+    each part has context on both sides."""
     meets = [(one[1] + other[0]) // 2 for one, other in pairwise(spans)]
     return list(zip([spans[0][0], *meets], [*meets, spans[-1][1]], strict=True))
 
 
 def in_pieces(text: str, length: Callable[[str], int], most: int) -> list[str]:
-    """A text in pieces of at most so many tokens, which `length` counts: whole sentences; else words, else letters."""
+    """Split a text into pieces of at most `most` tokens, counted by `length`: at sentences, else words or letters."""
     if length(text) <= most or len(text) < 2:
         return [text]
     for ends in (SENTENCES, WORDS):
@@ -45,7 +46,7 @@ def in_pieces(text: str, length: Callable[[str], int], most: int) -> list[str]:
 
 
 def _packed(parts: list[str], lengths: list[int], most: int) -> list[list[str]]:
-    """Neighbors together while they fit; two groups at least."""
+    """Group neighbors while they fit, into at least two groups."""
     groups: list[list[str]] = [[]]
     total = 0
     for part, length in zip(parts, lengths, strict=True):

@@ -1,7 +1,7 @@
-"""Data of others that recipes name and regard does not ship: where it is, what may be done with it, how it is laid out.
+"""Public datasets that recipes name and regard does not ship: their address, license and layout.
 
-table.py      the data sets, by name
-download.py   a file of the network: goes on where it stopped, and is held against its checksum
-fetch.py      all files of a data set, laid out as recipes name them; there as a whole or not at all
-layout.py     from the files that others publish to those that recipes read
+table.py      the datasets, by name
+download.py   download a file: resumes, and verifies its checksum
+fetch.py      all files of a dataset, in the layout that recipes name, written atomically
+layout.py     convert published files to those that recipes read
 """

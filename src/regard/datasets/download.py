@@ -1,7 +1,7 @@
-"""A file of the network: it goes on where it stopped, and has its name only when its checksum is right.
+"""Download a file. An interrupted download is resumed, and the file gets its name only if its checksum is right.
 
-What is there so far is FILE.part. The rest of it is asked for (HTTP `Range`); a server that cannot do that sends all of
-it again.
+The incomplete file is FILE.part. The rest of it is requested with HTTP `Range`; a server without support for that sends
+the whole file again.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ from regard.errors import RegardError
 
 TIMEOUT = 30  # seconds without a byte
 PIECE = 1 << 20
-PARTIAL, TOO_FAR = 206, 416  # what a server answers: here is the rest; there is no more
+PARTIAL, TOO_FAR = 206, 416  # HTTP status: partial content; range not satisfiable
 
 
 def download(remote: Remote, folder: Path) -> Path:
-    """Its file in a folder: as it is, if it is there."""
+    """Return the file in a folder; download it if it is not there."""
     file = folder / remote.name
     if file.exists():
         return file
@@ -39,25 +39,27 @@ def download(remote: Remote, folder: Path) -> Path:
                 missing = int(answer.headers.get("Content-Length") or 0) - (out.tell() - before)
     except HTTPError as problem:
         if not (problem.code == TOO_FAR and have):
-            raise RegardError(f"{remote.url}: the server says {problem.code} {problem.reason}") from None
+            raise RegardError(f"{remote.url}: the server returned {problem.code} {problem.reason}") from None
         missing = 0
     except (URLError, OSError) as problem:
         reason = getattr(problem, "reason", None) or problem
         raise RegardError(
-            f"{remote.url} cannot be reached ({reason}). With a network, the same command goes on; docs/datasets.md "
-            "says how to get the files by hand"
+            f"{remote.url} cannot be reached ({reason}). With a network, the same command resumes; docs/datasets.md "
+            "describes how to get the files manually"
         ) from None
     if missing > 0:
-        raise RegardError(f"{remote.url}: the connection ended {missing:,} bytes early; the same command goes on")
+        raise RegardError(
+            f"{remote.url}: the connection ended {missing:,} bytes early; run the same command again to resume"
+        )
     if wrong := differs(part, remote.digest):
         part.unlink()
-        raise RegardError(f"{remote.url}: {wrong}: it is another file than it was, and is not kept")
+        raise RegardError(f"{remote.url}: {wrong}: the file has changed on the server; it was deleted")
     part.rename(file)
     return file
 
 
 def differs(file: Path, digest: str) -> str:
-    """What is wrong with a file that should have this digest; nothing if it has, or if none is known."""
+    """Return how a file differs from this digest; empty if it matches, or if no digest is known."""
     if not digest:
         return ""
     kind, _, wanted = digest.partition(":")

@@ -1,4 +1,4 @@
-"""All files of a data set, laid out as recipes name them: in the folder REGARD_DATA, or `data`."""
+"""Fetch all files of a dataset in the layout that recipes name, into the folder REGARD_DATA, or `data`."""
 
 import os
 import shutil
@@ -17,24 +17,21 @@ def data_folder() -> Path:
 
 
 def fetch(name: str, folder: str | Path | None = None, *, mirror: str | None = None) -> Path:
-    """The folder of a data set, fetched if it is not there. `mirror`: an address that has the files of each data set
-    in a folder of its name."""
+    """Return the folder of a dataset; fetch it if it is missing. `mirror`: an address with a folder per dataset."""
     if name not in DATA_SETS:
-        raise CallError(
-            f"{name!r} is no data set that regard knows{nearest(name, DATA_SETS)}; `regard data` lists them"
-        )
+        raise CallError(f"unknown dataset: {name!r}{nearest(name, DATA_SETS)}; `regard data` lists them")
     return fetch_set(name, DATA_SETS[name], data_folder() if folder is None else Path(folder), mirror)
 
 
 def fetch_set(name: str, data: DataSet, root: Path, mirror: str | None = None) -> Path:
-    """Nothing is half there: what is fetched lies aside, what is laid out is renamed when it is complete."""
+    """Fetch into a temporary folder, which is renamed when its layout is complete."""
     place = root / name
     lacking = [file for file in data.files if not (place / file).exists()]
     if not lacking:
         return place
     if place.exists() and any(place.iterdir()):
         raise CallError(
-            f"{place} is there, but has no {', '.join(lacking)}: move it away, or say another folder with -o"
+            f"{place} exists, but lacks {', '.join(lacking)}: move it away, or choose another folder with -o"
         )
     aside, made = root / f".{name}.fetched", root / f".{name}-{uuid4().hex}"
     for remote in data.remotes:
@@ -44,7 +41,7 @@ def fetch_set(name: str, data: DataSet, root: Path, mirror: str | None = None) -
         load_object(f"regard.datasets.layout:{data.layout}")(aside, made)
         for file, digest in data.files.items():
             if not (made / file).exists():
-                raise RegardError(f"{name}: {file} is not among what was fetched: its publishers have changed it")
+                raise RegardError(f"{name}: {file} is missing in the download: its publishers have changed it")
             if wrong := differs(made / file, digest):
                 raise RegardError(f"{name}: {file}: {wrong}: its publishers have changed it")
         if place.exists():

@@ -1,4 +1,4 @@
-"""From the files that others publish to those that recipes read. Each function: (what was fetched, where to write)."""
+"""Convert published files to those that recipes read. Each function: (fetched folder, output folder)."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ def unpacked(fetched: Path, into: Path) -> None:
 
 
 def fashion_mnist(fetched: Path, into: Path) -> None:
-    """IDX files into arrays; sixteen bytes stand before pictures, eight before labels."""
+    """Convert IDX files to arrays; the header is 16 bytes for pictures, 8 for labels."""
 
     def read(name: str, header: int) -> np.ndarray:
         with gzip.open(fetched / f"{name}-ubyte.gz") as packed:
@@ -42,7 +42,7 @@ def fashion_mnist(fetched: Path, into: Path) -> None:
 
 
 def flickr8k(fetched: Path, into: Path) -> None:
-    """A list with the split of each photo, and the photos in a tar."""
+    """Convert photos in a tar and a list with the split of each."""
     with zipfile.ZipFile(fetched / "Flickr8k_text.zip") as texts:
         roles = {
             photo: role
@@ -70,7 +70,7 @@ def fsdd(fetched: Path, into: Path) -> None:
 
 
 def librispeech(fetched: Path, into: Path) -> None:
-    """Recordings as they lie in the archives, and a list of each part: path and text, in small letters."""
+    """Keep the recordings in their archives, and write a list for each part: path and text, in lower case."""
     for role, part in (("train", "train-clean-5"), ("valid", "dev-clean-2")):
         with tarfile.open(fetched / f"{part}.tar.gz") as archive:
             archive.extractall(into, filter="data")
@@ -84,7 +84,7 @@ def librispeech(fetched: Path, into: Path) -> None:
 
 
 def squad(fetched: Path, into: Path) -> None:
-    """Whole, and about an eighth of it: every eighth article, which trains in minutes."""
+    """Write the whole data, and every eighth article, which trains in minutes."""
     as_they_are(fetched, into)
     whole = json.loads((fetched / "train-v1.1.json").read_text(encoding="utf-8"))
     part = {**whole, "data": whole["data"][::8]}
@@ -92,7 +92,7 @@ def squad(fetched: Path, into: Path) -> None:
 
 
 def trec(fetched: Path, into: Path) -> None:
-    """`DESC:manner How did …` → coarse, fine, question."""
+    """Convert `DESC:manner How did …` to coarse, fine, question."""
     for role, name in (("train", "train_5500"), ("test", "TREC_10")):
         lines = (fetched / f"{name}.label").read_text(encoding="latin-1").splitlines()
         split = (line.partition(" ") for line in lines if line)
@@ -112,7 +112,7 @@ def _write_table(file: Path, header: Iterable[str], rows: Iterable[Iterable[str]
 
 
 def _write_tar(file: Path, members: Iterator[tuple[str, bytes]]) -> None:
-    """The same bytes for the same members: without times and owners."""
+    """Write a reproducible tar, without times and owners."""
     with tarfile.open(file, "w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in members:
             about = tarfile.TarInfo(name)

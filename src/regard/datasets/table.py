@@ -1,5 +1,5 @@
-"""The data sets that recipes name. Checksums are those that publishers, or many users, have made known; where there is
-none, the number of lines that a data set is known to have stands in its place."""
+"""Table of the datasets that recipes name. Checksums are published ones, or ones confirmed by many users; without one,
+the known number of lines is checked."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,7 @@ _FLICKR = "https://github.com/jbrownlee/Datasets/releases/download/Flickr8k"
 
 @dataclass(frozen=True)
 class Remote:
-    """A file of the network. `digest`: md5:…, sha256:… or lines:…; empty where only what is laid out is held against
-    something."""
+    """A file to download. `digest`: md5:…, sha256:… or lines:…; empty if only the converted files are checked."""
 
     url: str
     digest: str = ""
@@ -25,8 +24,8 @@ class Remote:
 
 @dataclass(frozen=True)
 class DataSet:
-    """`files`: what is in its folder afterwards, with digests where they are known. `layout`: a function of
-    `layout.py` that makes them of what was fetched."""
+    """A dataset. `files`: files of its folder after conversion, with known digests. `layout`: the function of
+    `layout.py` that converts the fetched files."""
 
     about: str
     home: str

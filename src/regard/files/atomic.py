@@ -1,10 +1,10 @@
-"""Files that are there as a whole or not at all.
+"""Atomic writing: a file or folder is complete or absent.
 
     write to NAME.part → fsync → rename to NAME → fsync the folder
 
-A rename is atomic: whoever reads NAME finds the old content or the new one, also after a crash or a full disk. One
-process at a time writes a file; what a killed one left in NAME.part is overwritten by the next. A link is followed, and
-what is no ordinary file (/dev/null, a pipe) is written to as it is.
+A rename is atomic: a reader of NAME finds the old content or the new one, also after a crash or a full disk. One
+process at a time writes a file; NAME.part of a killed process is overwritten by the next. Links are followed. Special
+files (/dev/null, a pipe) are written to directly.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import CallError, RegardError
 
-if TYPE_CHECKING:  # the command line imports this, and answers before torch is loaded
+if TYPE_CHECKING:  # the command line imports this, and responds before torch is loaded
     from torch import Tensor
 
 PART = ".part"
@@ -32,7 +32,7 @@ def write_bytes(path: str | Path, content: bytes) -> Path:
 
 
 def write_with(path: str | Path, write: Callable[[Path], object]) -> Path:
-    """`write` gets the file to write to, which becomes `path` if nothing goes wrong."""
+    """Call `write` with a temporary file, which becomes `path` if no error occurs."""
     path = Path(path)
     with explained(path):
         place = path.resolve()
@@ -51,13 +51,13 @@ def write_with(path: str | Path, write: Callable[[Path], object]) -> Path:
 
 
 def write_tensors(path: str | Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> Path:
-    """As safetensors."""
+    """Write tensors as safetensors."""
     return write_with(path, lambda part: save_tensors(part, tensors, metadata))
 
 
 def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str, str] | None = None) -> None:
-    """The same in one go, for a file of a folder that is written as a whole. Safetensors wants every tensor dense; a
-    view of another one is copied."""
+    """Write tensors without a temporary file, into a folder that is written atomically. Safetensors needs dense
+    tensors; a view of another one is copied."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -67,16 +67,16 @@ def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str
     }
 
     path.touch()
-    mode = path.stat().st_mode & 0o777  # as the umask has it; safetensors gives a file to its owner only
+    mode = path.stat().st_mode & 0o777  # permissions of the umask; safetensors restricts a file to its owner
     try:
         save_file(dense, path, metadata)
         path.chmod(mode)
-    except SafetensorError as error:  # its own error, also for a full disk
+    except SafetensorError as error:  # the library's error, also for a full disk
         raise OSError(str(error)) from error
 
 
 def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
-    """The same for a folder; `fill` gets the one to fill. What was there before is replaced."""
+    """Write a folder atomically; `fill` fills a temporary one. An existing folder is replaced."""
     with explained(folder):
         part, old = part_of(folder), _old_of(folder)
         recover(folder)
@@ -86,7 +86,7 @@ def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
             fill(part)
             for path in (*part.rglob("*"), part):
                 flush(path)
-            if folder.exists():  # a folder with files in it cannot be renamed over
+            if folder.exists():  # a non-empty folder cannot be replaced by a rename
                 shutil.rmtree(old, ignore_errors=True)
                 folder.rename(old)
             part.rename(folder)
@@ -117,7 +117,7 @@ def flush(path: Path) -> None:
 
 
 def part_of(path: Path) -> Path:
-    """NAME.part, shortened if the file system would not take it."""
+    """Return NAME.part, shortened if the file system requires it."""
     name = os.fsencode(path.name)
     if len(name) + len(PART) <= LONGEST_NAME:
         return path.with_name(path.name + PART)
@@ -128,11 +128,11 @@ def part_of(path: Path) -> Path:
 def explained(path: Path) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # the reader of a pipe has gone, which is no fault
+    except BrokenPipeError:  # the reader of a pipe has closed it, which is not an error
         raise
     except OSError as error:
         if not path.absolute().parent.is_dir():
-            raise CallError(f"{path} cannot be written: there is no folder {path.absolute().parent}") from None
+            raise CallError(f"{path} cannot be written: no such folder: {path.absolute().parent}") from None
         raise RegardError(
-            f"{path} cannot be written ({error.strerror or error}); what was there before is as it was"
+            f"{path} cannot be written ({error.strerror or error}); earlier content is unchanged"
         ) from error

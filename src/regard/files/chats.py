@@ -1,4 +1,4 @@
-"""Documents in JSON, one an object, as a language model reads them; a chat is laid out as a play.
+"""JSON documents, one per object, as text for a language model; a chat is written as a dialogue.
 
 {"text": "..."}                                                               a document, as it is
 {"messages": [{"role": "user", "content": "Good morrow."}, ...]}              as services take a chat
@@ -12,14 +12,14 @@ Assistant: Good morrow, cousin.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-REPLY = "Assistant:"  # what a model goes on from
-ENDS = ["\nUser:"]  # what ends its turn
+REPLY = "Assistant:"  # the prompt that a model continues
+ENDS = ["\nUser:"]  # ends the model's turn
 _NAMES = {"human": "user", "prompter": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
 _TURNS = (("messages", "role", "content"), ("conversations", "from", "value"), ("conversation", "from", "value"))
 
 
 def as_play(turns: Iterable[tuple[str, str]]) -> str:
-    """Who speaks, and what."""
+    """Return the turns (speaker, text) as a dialogue."""
     return "".join(f"{_NAMES.get(role.lower(), role).capitalize()}: {text}\n" for role, text in turns)
 
 
@@ -28,7 +28,7 @@ def is_chat(record: Mapping[str, Any]) -> bool:
 
 
 def document(record: Mapping[str, Any]) -> str:
-    """The text of a document or a chat; empty if it has none."""
+    """Return the text of a document or a chat; empty if it has none."""
     for name, who, what in _TURNS:
         if isinstance(turns := record.get(name), list):
             spoken = [(str(turn.get(who, "")), _said(turn.get(what))) for turn in turns if isinstance(turn, Mapping)]
@@ -40,7 +40,7 @@ def document(record: Mapping[str, Any]) -> str:
 
 
 def _said(content: Any) -> str:
-    """A text, or the texts among the parts of a message."""
+    """Return a text, or the texts among the parts of a message."""
     if isinstance(content, list):
         return "".join(_said(part.get("text")) for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""

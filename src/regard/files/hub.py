@@ -1,4 +1,4 @@
-"""A repository of the Hugging Face hub as a folder of this machine: from the hub's cache, or through the network."""
+"""Download a repository of the Hugging Face hub, or find it in the hub's cache."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from regard.errors import CallError, RegardError, pip_install
 
 
 def snapshot(name: str, wanted: Sequence[str], kind: Literal["model", "dataset"] = "model") -> Path:
-    """The files of OWNER/NAME that match a pattern of `wanted`. Nothing of it is executed."""
+    """Return a folder with the files of OWNER/NAME that match a pattern of `wanted`. None of them is executed."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -19,9 +19,9 @@ def snapshot(name: str, wanted: Sequence[str], kind: Literal["model", "dataset"]
     try:
         return Path(snapshot_download(name, repo_type=kind, allow_patterns=list(wanted)))
     except HFValidationError as error:
-        raise CallError(f"{name!r} is neither a folder here nor a name on the hub: {error}") from None
+        raise CallError(f"{name!r} is not a local folder or a name on the hub: {error}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise RegardError(
-            f"the hub did not give the {kind} {name}: {str(error).splitlines()[0]}; it needs a network, or an earlier "
-            "download in its cache (HF_HOME)"
+            f"cannot download the {kind} {name} from the hub: {str(error).splitlines()[0]}; "
+            "it needs a network, or an earlier download in its cache (HF_HOME)"
         ) from None

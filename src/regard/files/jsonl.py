@@ -1,4 +1,4 @@
-"""JSON Lines: one JSON object a line (jsonlines.org), also packed, with whatever is wrong told line by line."""
+"""JSON Lines: one JSON object a line (jsonlines.org), plain or compressed, with errors reported by line."""
 
 import json
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from regard.files.lines import Line, read_lines
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[Line, dict[str, Any] | None]]:
-    """Each line and its object; None for a line that has none, as the last one of a file that was cut off.
+    """Yield each line with its object; None for an invalid one, such as the last line of a truncated file.
 
-    The line then says why (`problem`).
+    `problem` of the line then gives the reason.
     """
     for line in read_lines(path):
         if line.problem:

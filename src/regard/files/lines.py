@@ -1,7 +1,7 @@
-"""Bytes to lines: plain, .gz, .bz2, .xz or .zst, one line in memory at a time, and nothing guessed about encodings.
+"""Read lines of plain, .gz, .bz2, .xz or .zst files, one line in memory at a time, without guessing encodings.
 
-Lines end with a line feed (a carriage return before it is dropped) and with nothing else: `str.splitlines` would also
-split at U+2028 and pull parallel files out of step.
+Only a line feed ends a line (a carriage return before it is dropped). `str.splitlines` would also split at U+2028 and
+misalign parallel files.
 """
 
 import bz2
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from regard.errors import CallError, RegardError
 
-LONGEST_LINE = 1 << 20  # bytes; what is longer is no sentence, and would not stream
+LONGEST_LINE = 1 << 20  # bytes; a longer line is not a sentence, and could not be streamed
 #: Endings of compressed files, and the first bytes of each.
 PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
 #: What a damaged or truncated compressed file raises.
@@ -23,7 +23,7 @@ BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
 class Line(NamedTuple):
-    """A line of a text file, numbered from 1. If `problem` is not empty, `text` is only good for being shown."""
+    """A line of a text file, numbered from 1. If `problem` is not empty, `text` is only for display."""
 
     number: int
     text: str
@@ -38,7 +38,7 @@ def ending(path: Path | str) -> str:
 
 
 def packing(path: Path) -> str:
-    """Return how a file is compressed, by its first bytes or its name: .gz, .bz2, .xz, .zst, or nothing."""
+    """Return how a file is compressed, by its first bytes or its name: .gz, .bz2, .xz, .zst, or an empty string."""
     with path.open("rb") as file:
         start = file.read(6)
     named = path.suffix.lower() if path.suffix.lower() in PACKED else ""
@@ -46,7 +46,7 @@ def packing(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> io.BufferedIOBase:
-    """Open a file for its bytes; a compressed one (.gz, .bz2, .xz, .zst) is unpacked while it is read."""
+    """Open a file for reading bytes; a compressed one (.gz, .bz2, .xz, .zst) is unpacked on the fly."""
     try:
         match packing(path):
             case ".gz":
@@ -64,9 +64,9 @@ def open_bytes(path: Path) -> io.BufferedIOBase:
 
 
 class _Zstandard(io.RawIOBase):
-    """The unpacked bytes of a .zst file, of one or many frames.
+    """The unpacked bytes of a .zst file of one or more frames.
 
-    The library's own `stream_reader` takes the end of a truncated file for the end of the data.
+    The library's `stream_reader` does not detect a truncated file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,7 +89,7 @@ class _Zstandard(io.RawIOBase):
             packed = self._frame.unused_data or self._packed.read(1 << 16)
             if not packed:
                 if not self._frame.eof:
-                    raise EOFError("it ends too early")
+                    raise EOFError("the file is truncated")
                 return 0
             if self._frame.eof:
                 self._frame = self._library.ZstdDecompressor().decompressobj()
@@ -107,7 +107,7 @@ class _Zstandard(io.RawIOBase):
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Every line of a UTF-8 text file; those that are no text say why."""
+    """Yield every line of a UTF-8 text file; invalid ones have a `problem`."""
     parts = raw_lines(path)
     for number, raw in enumerate(parts, start=1):
         problem = ""
@@ -118,8 +118,8 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def raw_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """The bytes of every line with its end, without a mark at the very beginning; of a line of more than `longest`
-    bytes, so many at a time."""
+    """Yield the bytes of every line with its end, without a byte order mark. A line of more than `longest` bytes is
+    split."""
     number = 0
     with open_bytes(path) as file:
         try:
@@ -138,7 +138,7 @@ def _without_mark(path: Path, first: bytes) -> bytes:
 
 
 def decoded(number: int, raw: bytes, problem: str = "") -> Line:
-    """The line in these bytes; `problem`: what is already known to be wrong with it."""
+    """Decode a line. `problem`: a problem that is already known."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
         text = raw.decode()

@@ -1,11 +1,11 @@
-"""A file that grows for hours, and goes on where it stopped.
+"""A file that takes hours to write, and can be resumed.
 
     NAME.part        what is written so far
-    NAME.part.json   how many inputs that is, how many bytes, and of what work (its key)
-    NAME             all of it, when all is done
+    NAME.part.json   the number of inputs, the number of bytes, and the key of the job
+    NAME             the complete file
 
-The state is written after each piece. What lies beyond it in NAME.part, as half a line after a crash, is cut off. Work
-with another key begins anew.
+The state is written after each piece. Bytes beyond it in NAME.part, such as half a line after a crash, are cut off.
+Another key starts again from the beginning.
 """
 
 import json
@@ -17,13 +17,14 @@ from regard.files import atomic
 
 
 class ResumableFile:
-    """`done` says how many inputs an earlier call has written. Without a key, nothing is gone on with."""
+    """A resumable file. `done` is the number of inputs that earlier calls have written. Without a key, nothing is
+    resumed."""
 
     def __init__(self, path: Path, key: Any = None) -> None:
         self.path, self.key, self.done = path, json.loads(json.dumps(key)), 0
         place = path.resolve()
         self._place = place
-        self._grows = not place.exists() or place.is_file()  # /dev/null and pipes are written to as they are
+        self._grows = not place.exists() or place.is_file()  # special files (/dev/null, pipes) are written to directly
         self._part = atomic.part_of(place) if self._grows else place
         self._state = self._part.with_name(self._part.name + ".json")
         with atomic.explained(path):
@@ -34,7 +35,7 @@ class ResumableFile:
                 self._file.seek(self._size)
 
     def _resume(self) -> int:
-        """The bytes that are kept of an earlier call; `done` is set."""
+        """Set `done`, and return the number of bytes to keep from an earlier call."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
             size, done, key = state["bytes"], state["inputs"], state["key"]
@@ -47,11 +48,11 @@ class ResumableFile:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is written yet."""
+        """Return whether nothing is written yet."""
         return self._size == 0
 
     def write(self, text: str, inputs: int) -> None:
-        """Append what was made of the next `inputs`."""
+        """Append the output for the next `inputs`."""
         with atomic.explained(self.path):
             self._size += self._file.write(text.encode())
             self._file.flush()
@@ -62,7 +63,7 @@ class ResumableFile:
                 atomic.write_text(self._state, json.dumps(state, ensure_ascii=False))
 
     def finish(self) -> None:
-        """All is written: the file takes its place."""
+        """Rename the complete file to its final name."""
         with atomic.explained(self.path):
             self._file.close()
             if self._grows:
@@ -72,7 +73,7 @@ class ResumableFile:
                 self._state.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """Stopped before the end: what is there stays, if a later call can go on with it."""
+        """Close an incomplete file; keep it if a later call can resume it."""
         self._file.close()
         if self._grows and (self.key is None or not self.done):
             self._part.unlink(missing_ok=True)

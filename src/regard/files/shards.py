@@ -1,7 +1,6 @@
 """One part of the data in several files: train-00000-of-00003.jsonl, train_1.csv, part-0001.parquet.
 
-A pattern stands for them (data.train='data/train-?????-of-00003.jsonl'). They are read one after the other, in the
-order of their numbers.
+A pattern names all of them (data.train='data/train-?????-of-00003.jsonl'). They are read in the order of their numbers.
 """
 
 import glob
@@ -16,14 +15,14 @@ _OF = re.compile(r"-of-(\d+)")
 
 
 def is_pattern(where: Path | str) -> bool:
-    """Whether it stands for files by a pattern, and is no file or folder itself, nor two parallel files."""
+    """Return whether a path is a pattern, not an existing file or folder, or two parallel files."""
     if not any(mark in str(where) for mark in "*?["):
         return False
     return not any(Path(one).expanduser().exists() for one in (str(where), *str(where).split(",")))
 
 
 def files_of(where: Path | str) -> list[Path]:
-    """Return the files of a pattern in the order of their numbers; anything else is one file."""
+    """Return the files of a pattern in the order of their numbers; a path without a pattern is one file."""
     path = Path(where).expanduser()
     if not is_pattern(path):
         return [path]
@@ -33,7 +32,7 @@ def files_of(where: Path | str) -> list[Path]:
 
 
 def pattern_of(files: Sequence[Path]) -> Path:
-    """Return a pattern that stands for exactly these shards; of one file, the file."""
+    """Return a pattern that matches exactly these shards; for a single file, the file."""
     names = [_NUMBER.split(file.name) for file in files]
     for digit, digits in (("?", "*"), ("[0-9]", "[0-9]*")):
         parts = [
@@ -43,11 +42,11 @@ def pattern_of(files: Sequence[Path]) -> Path:
         pattern = Path(glob.escape(str(files[0].parent))) / "".join(parts)
         if len(files) == 1 or files_of(pattern) == sorted(files, key=_order):
             return files[0] if len(files) == 1 else pattern
-    raise CallError(f"{files[0].parent}: no pattern stands for {files[0].name} to {files[-1].name} alone; rename them")
+    raise CallError(f"{files[0].parent}: no pattern matches only {files[0].name} to {files[-1].name}; rename them")
 
 
 def grouped(files: Iterable[Path]) -> list[list[Path]]:
-    """Return the files, shards of one together: their names differ in a number that counts from 0 or 1."""
+    """Group shards, whose names differ in a number that counts from 0 or 1."""
     alike: dict[tuple[str, ...], list[Path]] = {}
     for file in sorted(files, key=_order):
         alike.setdefault((str(file.parent), *_OF.findall(file.name), *_NUMBER.split(file.name)[::2]), []).append(file)
@@ -59,7 +58,7 @@ def _are_shards(files: Sequence[Path]) -> bool:
         if len(files) != int(said[1]):
             have = ", ".join(file.name for file in files[:5])
             raise CallError(
-                f"{files[0].parent}: {len(files)} of {int(said[1])} shards are there ({have}): bring the others"
+                f"{files[0].parent}: {len(files)} of {int(said[1])} shards are present ({have}): add the others"
             )
         return True
     numbers = [tuple(map(int, _NUMBER.findall(file.name))) for file in files]
@@ -76,5 +75,5 @@ def _equally_long(texts: Sequence[str]) -> bool:
 
 
 def _order(file: Path) -> list[tuple[int, str]]:
-    """By name, numbers by their value: train_2 comes before train_10."""
+    """Sort by name, with numbers by value: train_2 before train_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(str(file))]

@@ -1,15 +1,15 @@
-"""Texts with times, as files: subtitles (WebVTT) and tiers for phoneticians (TextGrid)."""
+"""Timed texts as files: subtitles (WebVTT) and phonetic tiers (TextGrid)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-PAUSE, WIDEST = 0.6, 42  # a subtitle ends at so long a pause (seconds) or so many characters
+PAUSE, WIDEST = 0.6, 42  # a subtitle ends at such a pause (seconds) or length (characters)
 
 
 @dataclass(frozen=True)
 class Heard:
-    """A token or a word, and from when to when it was heard, in seconds."""
+    """A token or a word with its start and end in seconds."""
 
     text: str
     start: float
@@ -17,7 +17,7 @@ class Heard:
 
 
 def in_order(heard: Sequence[Heard], end: float) -> tuple[Heard, ...]:
-    """One after the other: attention may look back or overlap, a subtitle must not."""
+    """Return non-overlapping words in order, which subtitles require; attention may look back or overlap."""
     starts = [0.0]
     for one in heard:
         starts.append(min(max(one.start, starts[-1]), end))
@@ -30,7 +30,7 @@ def in_order(heard: Sequence[Heard], end: float) -> tuple[Heard, ...]:
 
 
 def web_vtt(words: Sequence[Heard]) -> str:
-    """Subtitles (W3C WebVTT), broken at pauses and at the width of a line."""
+    """Return subtitles (W3C WebVTT), broken at pauses and at the width of a line."""
     cues: list[list[Heard]] = []
     for word in words:
         line = " ".join(one.text for one in cues[-1]) if cues else ""
@@ -41,13 +41,13 @@ def web_vtt(words: Sequence[Heard]) -> str:
     for cue in cues:
         text = " ".join(word.text for word in cue)
         text = text.replace("&", "&amp;").replace("<", "&lt;").replace("-->", "→")
-        end = max(cue[-1].end, cue[0].start + 0.001)  # a cue without length is not shown
+        end = max(cue[-1].end, cue[0].start + 0.001)  # a cue of zero length is not shown
         lines += [f"{_clock(cue[0].start)} --> {_clock(end)}", text, ""]
     return "\n".join(lines)
 
 
 def text_grid(tiers: Mapping[str, Sequence[Heard]], seconds: float) -> str:
-    """Praat's TextGrid, long form: tiers by name, of so many seconds and without holes."""
+    """Return tiers by name in Praat's TextGrid long format, `seconds` long and without gaps."""
     lines = [
         'File type = "ooTextFile"', 'Object class = "TextGrid"', "",
         "xmin = 0", f"xmax = {seconds:.6f}", "tiers? <exists>", f"size = {len(tiers)}", "item []:",
@@ -68,7 +68,7 @@ def text_grid(tiers: Mapping[str, Sequence[Heard]], seconds: float) -> str:
 
 
 def _without_holes(heard: Sequence[Heard], end: float) -> list[Heard]:
-    """Every moment belongs to an interval; those between have no text. Praat refuses intervals without length."""
+    """Fill gaps with intervals without text. Praat rejects intervals of zero length."""
     long = [one for one in heard if one.end > one.start]
     edges = [Heard("", 0.0, 0.0), *long, Heard("", end, end)]
     filled = []

@@ -1,4 +1,4 @@
-"""A text as a whole: small enough for memory."""
+"""Read a text that fits in memory."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from regard.errors import CallError
 
 
 def read_text(file: str) -> str:
-    """Of a file, or of standard input, which `-` stands for."""
+    """Return the text of a file, or of standard input for `-`."""
     if file == "-":
         return sys.stdin.read()
     try:

@@ -1,4 +1,4 @@
-"""Where all runs of a user keep what costs much to make and can be made again."""
+"""The user's cache, shared by all runs, for results that are expensive and can be computed again."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from regard.errors import CallError
 
 
 def user_cache() -> Path:
-    """The folder REGARD_CACHE; else `regard` among the user's caches (XDG_CACHE_HOME, or ~/.cache)."""
+    """Return the folder REGARD_CACHE; else `regard` in the user's cache folder (XDG_CACHE_HOME, or ~/.cache)."""
     if chosen := os.environ.get("REGARD_CACHE"):
         return Path(chosen).expanduser()
     if caches := os.environ.get("XDG_CACHE_HOME"):
@@ -15,4 +15,4 @@ def user_cache() -> Path:
     try:
         return Path.home() / ".cache" / "regard"
     except RuntimeError as error:
-        raise CallError("this user has no home folder: set REGARD_CACHE to a folder that can be written") from error
+        raise CallError("this user has no home folder: set REGARD_CACHE to a writable folder") from error
