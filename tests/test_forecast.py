@@ -369,7 +369,7 @@ def test_the_service_takes_the_text_of_a_table(run, tmp_path):
         (sent,) = client.post("/api/predict", json={"inputs": [name]}).json()["predictions"]
         assert sent["series"][0]["values"] == told["series"][0]["values"]
         refused = client.post("/api/upload", content=b"date,north").json()
-        assert "this is no table that can be read" in str(refused)
+        assert "this table cannot be read" in str(refused)
 
 
 @pytest.mark.slow

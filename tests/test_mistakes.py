@@ -243,7 +243,7 @@ WORDS = [
     Mistake("predict runs/pairs beam=4 hello", ("write decoding.beam=4",)),
     Mistake("predict runs/pairs batch=4 hello", ("write decoding.batch_tokens=TOKENS",)),
     Mistake("predict runs/pairs num_beams=4 hello", ("write decoding.beam=4",)),
-    Mistake("predict runs/pairs epochs=4 hello", ("belongs to training", "decoding.* only")),
+    Mistake("predict runs/pairs epochs=4 hello", ("belongs to training", "accepts only decoding.*")),
     Mistake("predict runs/pairs model.width=4 hello", ("a trained run has a fixed model",)),
     Mistake("predict runs/pairs decoding.beem=4 hello", ("decoding.beem", "did you mean 'beam'")),
     Mistake(

@@ -101,13 +101,13 @@ def test_embeddings_are_those_of_python(client, encoder):
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda c: c.completions.create(model="pairs", prompt="a"), "takes a language model"),
+        (lambda c: c.completions.create(model="pairs", prompt="a"), "use a language model"),
         (lambda c: c.completions.create(model="writer", prompt="a", temperature=1e-45), "temperature"),
         (lambda c: c.completions.create(model="writer", prompt="a", logit_bias={"5": 1}), "logit_bias"),
         (lambda c: c.completions.create(model="writer", prompt="a" * 301), "300 at most"),
-        (lambda c: c.completions.create(model="writer", prompt="a", n=2, stream=True), "one text is streamed"),
+        (lambda c: c.completions.create(model="writer", prompt="a", n=2, stream=True), "only one text can be streamed"),
         (lambda c: c.chat.completions.create(model="writer", messages=[]), "messages"),
-        (lambda c: c.embeddings.create(model="writer", input="a"), "takes an encoder"),
+        (lambda c: c.embeddings.create(model="writer", input="a"), "use an encoder"),
         (lambda c: c.embeddings.create(model="nobody", input="a"), "no model 'nobody'"),
     ],
 )
@@ -134,5 +134,5 @@ def test_translations_in_the_form_of_libretranslate(service, run):  # noqa: F811
     assert [len(others) for others in several["alternatives"]] == [2, 2]
     wrong = service.post("/translate", json={**body, "target": "fr"})
     assert (wrong.status_code, wrong.json()["error"]) == (
-        400, "nothing here translates from en to fr; there is en to es, auto to pairs",
+        400, "no model translates from en to fr; available: en to es, auto to pairs",
     )  # fmt: skip

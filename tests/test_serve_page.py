@@ -297,7 +297,7 @@ def test_a_table_is_dropped_as_a_file_and_its_forecast_drawn(visit):
     page.locator(".rows .chip").first.click()
     expect(page.locator("main output.readout").first).to_contain_text("2004-01-01 is forecast as")
     page.evaluate(DROP)
-    expect(page.locator("#status")).to_contain_text("no table that can be read")
+    expect(page.locator("#status")).to_contain_text("this table cannot be read")
 
 
 def test_a_recording_can_be_heard_and_labels_have_probabilities(visit):

@@ -1,1 +1,1 @@
-"""The service: `regard serve RUN [RUN ...]` answers over HTTP what `run.predict` and `run.look` answer in Python."""
+"""The service: `regard serve RUN [RUN ...]` offers `run.predict` and `run.look` over HTTP."""

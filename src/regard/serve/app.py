@@ -1,7 +1,7 @@
-"""The application: what each path answers.
+"""The HTTP application and its paths.
 
-Everything that a model does goes through its `Worker`; the event loop only waits. What a client sends is never the path
-of a file: models are looked up by name among those that were given, and the files of the page are read at the start.
+All model work goes through a `Worker`; the event loop only waits. No input of a client is used as a file path: models
+are looked up by name, and the files of the page are read at the start.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ def create_app(
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     folders: Iterable[Path] = (),
 ) -> FastAPI:
-    """The service of these runs, each under its name. The page of runs shows them, and those of `folders`."""
+    """Create the service of these runs, each under its name. The page of runs shows them, and those in `folders`."""
     service = Service(runs, limits)
     questions, ask = service.questions, service.ask
 
@@ -69,16 +69,16 @@ def create_app(
 
     app = FastAPI(
         title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
-        description="Trained attention models: their outputs, and where they look.",
+        description="Trained attention models: predictions and attention.",
     )  # fmt: skip
     app.state.service = service
 
-    @app.get("/health/live", summary="Whether the service is up")
+    @app.get("/health/live", summary="Return whether the service is running")
     async def live() -> schemas.Live:
         return schemas.Live(status="ok")
 
     @app.get(
-        "/health/ready", summary="Whether it takes requests now: not while it stops, or too many wait",
+        "/health/ready", summary="Return whether it accepts requests: not during shutdown or with a full queue",
         responses={503: {"model": schemas.Ready, "description": "not now"}},
     )  # fmt: skip
     async def ready(request: Request, response: Response) -> schemas.Ready:
@@ -92,12 +92,15 @@ def create_app(
     async def counters() -> Response:
         return Response(service.metrics.text(service.waiting), headers={"content-type": CONTENT_TYPE})
 
-    @app.get("/api/models", summary="The models that are served")
+    @app.get("/api/models", summary="List the served models")
     async def models() -> schemas.Models:
         return schemas.Models(models=[_about(name, run) for name, run in runs.items()])
 
     @app.post(
-        "/api/predict", response_model=schemas.Predictions, responses=ERRORS, summary="Outputs for a list of inputs"
+        "/api/predict",
+        response_model=schemas.Predictions,
+        responses=ERRORS,
+        summary="Predict outputs for a list of inputs",
     )
     async def predict(body: schemas.Predict) -> Response:
         question = questions.predict(body)
@@ -107,7 +110,7 @@ def create_app(
         "/api/look",
         responses=ERRORS,
         response_class=JSONResponse,
-        summary="Where a model looks when it writes its output",
+        summary="Return the attention of a model for its output",
     )
     async def look(body: schemas.Look) -> Response:
         record = (await ask(questions.look(body)))[0]
@@ -122,27 +125,25 @@ def create_app(
 
     @app.post(
         "/api/explain", response_model=schemas.TableOut, responses=ERRORS, response_class=JSONResponse,
-        summary="Why a model says what it says: a table of layers, heads or parts of the input",
+        summary="Explain an output: a table of layers, heads or parts of the input",
     )  # fmt: skip
     async def explain(body: schemas.Explain) -> Response:
         return await send((await ask(questions.explain(body)))[0], body.format)
 
     @app.post(
         "/api/profile", response_model=schemas.TableOut, responses=ERRORS, response_class=JSONResponse,
-        summary="What each head looks for, over validation inputs, and what is lost without it",
+        summary="Describe each head over validation inputs, and the cost of masking it",
     )  # fmt: skip
     async def profile(body: schemas.Profile) -> Response:
         return await send((await ask(questions.profile(body)))[0], body.format)
 
-    @app.post(
-        "/api/weight", response_model=schemas.WeightOut, responses=ERRORS, summary="How one of these weights came about"
-    )
+    @app.post("/api/weight", response_model=schemas.WeightOut, responses=ERRORS, summary="Explain one of these weights")
     async def weight(body: schemas.Weight) -> Response:
         return JSONResponse((await ask(questions.weight(body)))[0])
 
     @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
-        response_class=Response, summary="The same, drawn: PNG, SVG, PDF, or a page that needs no network",
+        response_class=Response, summary="Draw attention: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
     async def picture(body: schemas.Picture) -> Response:
         record, other = (await ask(questions.look(body)))[0], None
@@ -155,7 +156,7 @@ def create_app(
         return Response(content[0], media_type=PICTURES[body.format])
 
     @app.post(
-        "/api/upload", responses=ERRORS, summary="A picture, a recording or a table, for a model that takes one",
+        "/api/upload", responses=ERRORS, summary="Upload a picture, a recording or a table, for a model that takes one",
         openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
             "schema": {"type": "string", "format": "binary"}}}}},
     )  # fmt: skip
@@ -183,7 +184,7 @@ def create_app(
 
     @app.post(
         "/api/stream", responses={**ERRORS, 200: {"content": {"text/event-stream": {}}}}, response_class=Response,
-        summary="The output of one input, token by token, as server-sent events",
+        summary="Stream the output of one input, token by token, as server-sent events",
     )  # fmt: skip
     async def stream_tokens(body: schemas.Stream) -> Response:
         events = await begun(service.stream(body.model, body.text, body.prefix, body.decoding()))
@@ -205,12 +206,12 @@ def create_app(
 
 
 def _in_header(hosts: Iterable[str]) -> list[str]:
-    """As a Host header has them: an IPv6 address stands in brackets."""
+    """Format host names as in a Host header: IPv6 addresses in brackets."""
     return [f"[{host}]" if ":" in host else host for host in hosts]
 
 
 async def _events(events: AsyncIterator[Any], service: Service) -> AsyncIterator[str]:
-    """Server-sent events. JSON has no line breaks in it, so one `data` line is enough."""
+    """Format server-sent events. JSON has no line breaks, so one `data` line is enough."""
 
     def event(name: str, data: Mapping[str, Any]) -> str:
         return f"event: {name}\ndata: {json.dumps(data)}\n\n"
@@ -239,7 +240,7 @@ def _about(name: str, run: "AnyRun") -> schemas.ModelOut:
 
 
 def _add_pages(app: FastAPI) -> None:
-    """The page, its files, and the description of the API for people."""
+    """Add the page, its files, and the HTML description of the API."""
 
     def serve(path: str, content: bytes, media_type: str) -> None:
         async def send() -> Response:

@@ -1,4 +1,4 @@
-"""Bodies that arrive at the same time are held in memory together: so many bytes, and so many uploads."""
+"""Limits on request bodies in memory: total bytes, and concurrent uploads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ UPLOAD = "/api/upload"
 
 
 class Arriving:
-    """Only the event loop may come here."""
+    """Limits on concurrent bodies. Use it from the event loop only."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -21,11 +21,11 @@ class Arriving:
 
     @contextmanager
     def room(self, path: str, size: int | None) -> Iterator[None]:
-        """Room for a body of this size, if it is known, else for the largest that may come; 503 if there is none."""
+        """Reserve memory for a body of this size, or of the largest if unknown; raise 503 if there is none."""
         limit = self.limit(path)
         size, upload = limit if size is None else min(size, limit), path == UPLOAD
         if self._held + size > self._limits.max_held or (upload and self._uploads >= self._limits.max_uploads):
-            sentence = "too much is being sent to this service at the moment: try again in a few seconds"
+            sentence = "too much data is being sent to this service: try again in a few seconds"
             raise RefusedError(503, sentence, **{"retry-after": "3", "connection": "close"})
         self._held, self._uploads = self._held + size, self._uploads + upload
         try:

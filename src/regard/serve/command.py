@@ -26,9 +26,9 @@ def serve(
     *,
     models: bool = True,
 ) -> None:
-    """Until stopped. Bound to an address that others can reach, the service may be called by any name.
+    """Serve until stopped. On an address that others can reach, any host name is accepted.
 
-    `models=False`: the page of runs only; nothing is loaded.
+    `models=False` serves only the page of runs and loads nothing.
     """
     try:
         from regard.serve.app import create_app
@@ -58,9 +58,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def load_all(folders: Sequence[Path], quantize: Any = None) -> dict[str, "AnyRun"]:
-    """Each run under the name of its folder; folders of one name are told apart by a number.
+    """Load each run under the name of its folder; folders with equal names are numbered.
 
-    Of a folder of runs, all that can be loaded; the page of runs shows the others, too.
+    From a folder of runs, load all that can be loaded; the page of runs also shows the others.
     """
     runs: dict[str, AnyRun] = {}
     for given in folders:
@@ -68,7 +68,7 @@ def load_all(folders: Sequence[Path], quantize: Any = None) -> dict[str, "AnyRun
         for folder in inside or [given]:
             try:
                 runs[unused_name(folder, runs)] = loading.load(folder, quantize=quantize)
-            except RegardError as problem:  # one that has only begun, or that another version has trained
+            except RegardError as problem:  # a run without weights, or of another version
                 if not inside:
                     raise
                 print(f"regard: {problem}", file=sys.stderr)
@@ -76,7 +76,7 @@ def load_all(folders: Sequence[Path], quantize: Any = None) -> dict[str, "AnyRun
 
 
 def read_key(file: Path | None) -> str | None:
-    """The key stands in a file: on the command line, every user of the machine could read it."""
+    """Read the key from a file: on the command line, every user of the machine could read it."""
     if file is None:
         return None
     try:

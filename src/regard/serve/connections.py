@@ -1,7 +1,7 @@
-"""Connections that cost something while nothing happens: they wait with no request, send its head drop by drop, or do
-not read their answer. uvicorn bounds the first of these only after an answer; here all of them are bounded.
+"""Limits on idle and slow connections: those that send no request, send its head slowly, or do not read the response.
+uvicorn limits only the first, and only after a response; here all are limited.
 
-How slowly a body may come is the business of `middleware`, which reads it.
+Slow bodies are handled by `middleware`, which reads them.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.serve.limits import Limits
 
-SLOWEST = 1024  # bytes a second that a client has to read
+SLOWEST = 1024  # bytes per second that a client has to read
 TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 3\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -20,8 +20,8 @@ class BoundedConnection(H11Protocol):
     def __init__(self, *args: Any, limits: Limits, **options: Any) -> None:
         super().__init__(*args, **options)
         self._limits = limits
-        self._until_head: asyncio.TimerHandle | None = None  # the whole head of a request has to be here by then
-        self._until_read: asyncio.TimerHandle | None = None  # some more of an answer has to be read by then
+        self._until_head: asyncio.TimerHandle | None = None  # deadline for the whole head of a request
+        self._until_read: asyncio.TimerHandle | None = None  # deadline for reading more of a response
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -54,7 +54,7 @@ class BoundedConnection(H11Protocol):
             self._until_read.cancel()
 
     def _watch(self) -> None:
-        """The clock runs from the end of the last answer until the next request has its head, however it comes."""
+        """Start the timer at the end of the last response; it runs until the head of the next request is complete."""
         if self.cycle is not None and not self.cycle.response_complete:
             if self._until_head is not None:
                 self._until_head.cancel()

@@ -1,4 +1,4 @@
-"""Every error in one form: a sentence, and the field it is about."""
+"""Error responses in one form: a sentence, and the field it refers to."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ FIELDS = {
 
 
 class RefusedError(Exception):
-    """A request that goes no further."""
+    """A rejected request."""
 
     def __init__(self, status: int, sentence: str, field: str | None = None, **headers: str) -> None:
         super().__init__(sentence)
@@ -35,9 +35,9 @@ class RefusedError(Exception):
 
 
 def answer(error: RefusedError, path: str = "") -> JSONResponse:
-    """Errors have one form everywhere, but on the paths of OpenAI's API, which has its own.
+    """Return the response for an error: one form everywhere, except OpenAI's form on OpenAI's paths.
 
-    ASCII only: what a client sent may not be text that can be sent back.
+    ASCII only: a client's text may not be encodable in a response.
     """
     tree: dict[str, Any] = {"error": str(error), "field": error.field}
     if path.startswith("/v1/"):
@@ -56,7 +56,7 @@ class Ascii(JSONResponse):
 
 
 def add_handlers(app: FastAPI, sentence: Callable[[Exception], str]) -> None:
-    """Every error in one form: a sentence, and the field it is about. `sentence` has no paths of this machine in it."""
+    """Handle all errors in one form: a sentence and its field. `sentence` removes paths of this machine."""
 
     @app.exception_handler(RefusedError)
     async def refused(request: Request, error: RefusedError) -> Response:
@@ -80,5 +80,5 @@ def add_handlers(app: FastAPI, sentence: Callable[[Exception], str]) -> None:
         place = [str(part) for part in first["loc"] if part != "body"]
         wrong = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            wrong = f"there is no such field{nearest(place[-1], FIELDS.get(path, ()))}"
+            wrong = f"no such field{nearest(place[-1], FIELDS.get(path, ()))}"
         return answer(RefusedError(422, wrong, ".".join(place)[:100] or None), path)

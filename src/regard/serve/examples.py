@@ -1,6 +1,6 @@
-"""A few validation examples of each model, for its page to begin with: read once, in the background.
+"""A few validation examples of each model for its page, read once in the background.
 
-Where an input is a file, its name is `example:3`, which stands for it wherever the name of an upload would.
+A file input has a name such as `example:3`, which can be used like the name of an upload.
 """
 
 import logging
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 log = logging.getLogger("regard.serve")
 PREFIX = "example:"
 MOST = 6
-SIDE, STEPS, BANDS = 96, 96, 24  # of a thumbnail: pixels of a picture; steps and bands of a sound or a series
+SIDE, STEPS, BANDS = 96, 96, 24  # thumbnail: pixels of a picture; steps and bands of a sound or a series
 
 
 class ModelExamples:
-    """Safe to use from several threads."""
+    """Validation examples by model. Thread-safe."""
 
     def __init__(self, runs: "Mapping[str, AnyRun]") -> None:
         self._runs, self._found = runs, dict[str, list[Example]]()
         self._locks = {name: Lock() for name in runs}
 
     def start(self) -> None:
-        """Read them all, one model after the other, while nobody waits."""
+        """Read all examples in the background, one model after the other."""
         Thread(target=lambda: [self.of(name) for name in self._runs], name="examples", daemon=True).start()
 
     def of(self, name: str) -> list[Example]:
-        """None, where the data of a run is not there any more: a model that was imported or moved has none."""
+        """Return the examples; None if the run's data is missing, as for an imported or moved model."""
         with self._locks[name]:
             if name not in self._found:
                 try:
@@ -46,7 +46,7 @@ class ModelExamples:
             return self._found[name]
 
     def part(self, name: str, word: str, place: int) -> Any:
-        """What `example:3` stands for, or None: of an input that is two things, number `place` of them."""
+        """Return the input of `example:3`, or None; `place` selects one part of an input with two."""
         number = word.removeprefix(PREFIX)
         examples = self.of(name) if word.startswith(PREFIX) and number.isdecimal() and len(number) < 4 else []
         if not number.isdecimal() or int(number) >= len(examples):
@@ -55,7 +55,7 @@ class ModelExamples:
         return one[place] if len(self._runs[name].job.input.kinds) > 1 else one
 
     def described(self, name: str, longest: int) -> list[dict[str, Any]]:
-        """For the page: what to ask, what would be right, and a picture of what is no text."""
+        """Return the examples for the page: input, target, and a picture of inputs that are not text."""
         run = self._runs[name]
         found = (self._described(run, number, one) for number, one in enumerate(self.of(name)))
         return [one for one in found if len(one["text"]) <= longest]

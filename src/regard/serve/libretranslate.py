@@ -1,9 +1,8 @@
-"""The paths of LibreTranslate, for programs that know it: `POST /translate` and `GET /languages`.
+"""LibreTranslate's API, for programs that use it: `POST /translate` and `GET /languages`.
 
-https://docs.libretranslate.com/api/operations/translate. A model that makes a text of a text is taken for a translator.
-Which languages it knows, the name of its folder says (`opus-en-es`: from en to es); of other names, the name itself is
-what is translated into, from whatever the model reads. A request is JSON or, as libretranslatepy sends it, a form; it
-may have the key in it (`api_key`).
+https://docs.libretranslate.com/api/operations/translate. Every text-to-text model is treated as a translator. Its
+languages come from the name of its folder (`opus-en-es`: from en to es); any other name is itself the target language,
+with any source. A request is JSON or a form, as libretranslatepy sends it, and may contain the key (`api_key`).
 """
 
 import json
@@ -35,14 +34,14 @@ class Translate(schemas.Body):
     source: str = ANY
     target: str
     format: Annotated[str, Field(pattern="^text$", description="only text")] = "text"
-    alternatives: int = Field(0, ge=0, lt=schemas.MOST, description="other translations beside the best")
+    alternatives: int = Field(0, ge=0, lt=schemas.MOST, description="number of other translations besides the best")
     api_key: str = ""
 
 
 def add_libretranslate(app: FastAPI, service: Service) -> None:
     pairs = {name: _languages(name) for name, run in service.runs.items() if _translates(run)}
 
-    @app.get("/languages", summary="What can be translated, in LibreTranslate's form")
+    @app.get("/languages", summary="List the language pairs, in LibreTranslate's form")
     async def languages(request: Request, api_key: str = "") -> list[dict[str, Any]]:
         form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))  # libretranslatepy sends one with GET
         _require_key(service, request, api_key or form.get("api_key", ""))
@@ -55,7 +54,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
     forms = {name: {"schema": Translate.model_json_schema()} for name in ("application/json", FORM)}
 
     @app.post(
-        "/translate", summary="Texts in another language, in LibreTranslate's form",
+        "/translate", summary="Translate texts, in LibreTranslate's form",
         openapi_extra={"requestBody": {"content": forms, "required": True}},
     )  # fmt: skip
     async def translate(request: Request) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
         if not found:
             known = ", ".join(f"{source} to {target}" for source, target in pairs.values()) or "nothing"
             raise RefusedError(
-                400, f"nothing here translates from {body.source} to {body.target}; there is {known}", "target"
+                400, f"no model translates from {body.source} to {body.target}; available: {known}", "target"
             )
         texts = [body.q] if isinstance(body.q, str) else body.q
         wish = schemas.Predict(inputs=texts, model=found[0], **_wanted(service.runs[found[0]], body.alternatives))
@@ -81,7 +80,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
 
 
 def _require_key(service: Service, request: Request, given: str) -> None:
-    """The service's key, if it has one: in the header, or as the client of LibreTranslate sends it."""
+    """Require the service's key, if it has one: in the header, or where LibreTranslate's client sends it."""
     header = request.headers.get("authorization", "").encode("latin-1")
     require_key(service.limits.api_key, bearer(header) or given.encode())
 
@@ -93,7 +92,7 @@ async def _asked(request: Request) -> Translate:
     else:
         try:
             tree = json.loads(sent)
-        except ValueError as error:  # also what is no UTF-8
+        except ValueError as error:  # also invalid UTF-8
             raise RefusedError(400, f"the body is not JSON: {error}") from None
     try:
         return Translate.model_validate(tree)
@@ -112,7 +111,7 @@ def _languages(name: str) -> tuple[str, str]:
 
 
 def _wanted(run: "AnyRun", alternatives: int) -> dict[str, Any]:
-    """As many hypotheses, and a beam that holds them."""
+    """Return decoding settings with this many hypotheses and a large enough beam."""
     if not alternatives:
         return {}
     own = run.recipe.model_dump().get("decoding", {}).get("beam", 1)

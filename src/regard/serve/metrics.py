@@ -1,4 +1,4 @@
-"""What is counted for Prometheus."""
+"""Metrics for Prometheus."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0) 
 
 
 class Metrics:
-    """Of one service. Written to from the event loop and from the thread of every model."""
+    """Metrics of one service, updated from the event loop and every model's thread."""
 
     def __init__(self) -> None:
         self._registry = of = CollectorRegistry()
@@ -29,12 +29,12 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def joined(self, model: str, requests: int, inputs: int) -> None:
-        """A batch that begins or is under way."""
+        """Count requests that start a batch or join one."""
         self._batched.labels(model).inc(requests)
         self._inputs.labels(model).inc(inputs)
 
     def ended(self, model: str, seconds: float) -> None:
-        """A batch, after so long."""
+        """Count a batch that ended after this many seconds."""
         self._batches.labels(model).inc()
         self._busy.labels(model).inc(seconds)
 

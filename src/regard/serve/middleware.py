@@ -1,6 +1,6 @@
-"""What stands before every request: the key, how much is sent and how slowly, and the headers of every answer.
+"""Checks before every request: the key, the size and speed of the body; and the headers of every response.
 
-Plain ASGI, since it has to see the body before anybody parses it.
+Plain ASGI, because it has to see the body before it is parsed.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 log = logging.getLogger("regard.serve")
-DRAINED = 1 << 25  # bytes read and dropped of a body that is too large, so that its sender gets to read the answer
+DRAINED = 1 << 25  # bytes of a too large body that are read and dropped, so that its sender can read the response
 KEYED = ("/metrics",)  # /translate and /languages take the key in other places, too
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
@@ -44,7 +44,7 @@ HEADERS = [
 
 
 class RequestMiddleware:
-    """`known`: the paths that metrics tell apart. `stopping`: whether the service is about to stop."""
+    """ASGI middleware. `known`: paths with their own metrics; `stopping`: whether the service is about to stop."""
 
     def __init__(
         self, app: Any, limits: Limits, metrics: Metrics, known: Collection[str], stopping: Callable[[], bool]
@@ -77,14 +77,14 @@ class RequestMiddleware:
         except Exception:
             log.exception("a request failed")
             if status is None:
-                error = RefusedError(500, "this is a fault of the service: its log says more")
+                error = RefusedError(500, "internal error of the service: see its log")
                 await answer(error, scope["path"])(scope, receive, send_with_headers)
         finally:
             path = scope["path"] if scope["path"] in self._known else "other"
             self._metrics.request(path, status or 500, time.perf_counter() - started)
 
     def _require_key(self, scope: Scope) -> None:
-        """The key, where one is asked for."""
+        """Require the key on paths that need it."""
         headers = dict(scope["headers"])
         path = scope["path"]
         if path.startswith(("/api/", "/v1/")) or path in KEYED:
@@ -92,7 +92,7 @@ class RequestMiddleware:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         limit = self._arriving.limit(scope["path"])
-        too_large = RefusedError(413, f"this request may have {limit} bytes at most: send less")
+        too_large = RefusedError(413, f"this request may have at most {limit} bytes: send less")
         if (_told_length(scope) or 0) > DRAINED:
             raise too_large
         try:
@@ -106,20 +106,20 @@ class RequestMiddleware:
 
 
 def bearer(header: bytes) -> bytes:
-    """The key in a header `Authorization: Bearer KEY`."""
+    """Return the key of a header `Authorization: Bearer KEY`."""
     kind, _, given = header.partition(b" ")
     return given.strip() if kind.lower() == b"bearer" else b""
 
 
 def has_key(key: str | None, given: bytes) -> bool:
-    """Whether the key was sent, or none is needed."""
+    """Return whether the key was sent, or none is needed."""
     return key is None or hmac.compare_digest(given, key.encode())
 
 
 def require_key(key: str | None, given: bytes) -> None:
     if not has_key(key, given):
         raise RefusedError(
-            401, "this service asks for its key: send the header 'Authorization: Bearer KEY'",
+            401, "this service requires a key: send the header 'Authorization: Bearer KEY'",
             **{"www-authenticate": "Bearer"},
         )  # fmt: skip
 
@@ -129,7 +129,7 @@ class _ClientLeftError(Exception):
 
 
 def _told_length(scope: Scope) -> int | None:
-    """How long the body will be, if its sender says so, or that there is none."""
+    """Return the announced length of the body, 0 if there is none, None if unknown."""
     headers = dict(scope["headers"])
     told = headers.get(b"content-length", b"")
     if told.isdigit():
@@ -138,7 +138,7 @@ def _told_length(scope: Scope) -> int | None:
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
-    """The whole body; None if it is larger than the limit."""
+    """Return the whole body, or None if it is larger than the limit."""
     parts, size, more = [], 0, True
     while more and size <= DRAINED:
         message = await receive()
@@ -152,12 +152,12 @@ async def _read(receive: Receive, limit: int) -> bytes | None:
 
 
 async def _while_client_waits(app: Any, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-    """The answer, or its end when nobody is there any more to read it: the model's work is cancelled with it."""
+    """Answer a request; if the client disconnects, cancel the model's work."""
     left = asyncio.create_task(_until_left(receive))
     first = True
 
     async def replay() -> Message:
-        """The body as one message, and after it whatever the server says."""
+        """Return the body as one message, then the server's further messages."""
         nonlocal first
         if first:
             first = False

@@ -1,9 +1,9 @@
-"""The paths of OpenAI's API that models here can answer, so that programs written for it work as they are.
+"""The part of OpenAI's API that models here support, so that programs written for it work unchanged.
 
     GET /v1/models    POST /v1/completions    POST /v1/chat/completions    POST /v1/embeddings
 
-https://platform.openai.com/docs/api-reference. Language models complete and chat; encoders give embeddings. A chat is
-given to a model as the text of a play, with the names of who speaks (`User: ...`).
+https://platform.openai.com/docs/api-reference. Language models complete and chat; encoders return embeddings. A chat is
+passed to a model as the text of a play, with the names of the speakers (`User: ...`).
 """
 
 import base64
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 def add_openai(app: FastAPI, service: Service) -> None:
-    @app.get("/v1/models", summary="The models that are served, in OpenAI's form")
+    @app.get("/v1/models", summary="List the served models, in OpenAI's form")
     async def models() -> dict[str, Any]:
         made = {"object": "model", "created": int(service.began), "owned_by": "regard"}
         return {"object": "list", "data": [{"id": name, **made} for name in service.runs]}
 
-    @app.post("/v1/completions", response_class=Response, summary="Texts that go on, in OpenAI's form")
+    @app.post("/v1/completions", response_class=Response, summary="Complete texts, in OpenAI's form")
     async def completions(body: asked.Completion) -> Response:
         run = _writer(service, body.model)
         prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
         form = _Form(run, body.model, "cmpl-", "text_completion", lambda text: {"text": text, "logprobs": None})
         return await _written(service, body, prompts, _drawn(run, body, body.max_tokens, []), form)
 
-    @app.post("/v1/chat/completions", response_class=Response, summary="What an assistant says, in OpenAI's form")
+    @app.post("/v1/chat/completions", response_class=Response, summary="Complete a chat, in OpenAI's form")
     async def chat(body: asked.ChatCompletion) -> Response:
         run = _writer(service, body.model)
         prompt, stops = _chat(body.messages)
@@ -55,11 +55,11 @@ def add_openai(app: FastAPI, service: Service) -> None:
         most = body.max_completion_tokens or body.max_tokens
         return await _written(service, body, [prompt], _drawn(run, body, most, stops), form)
 
-    @app.post("/v1/embeddings", response_class=Response, summary="Vectors of texts, in OpenAI's form")
+    @app.post("/v1/embeddings", response_class=Response, summary="Embed texts, in OpenAI's form")
     async def embeddings(body: asked.Embeddings) -> Response:
         _, run = service.questions.find(body.model)
         if not run.job.output.gives_vectors:
-            raise RefusedError(422, f"{body.model} gives no vectors: that takes an encoder", "model")
+            raise RefusedError(422, f"{body.model} does not embed texts: use an encoder", "model")
         texts = [body.input] if isinstance(body.input, str) else body.input
         wish = schemas.Predict.model_validate({"inputs": texts, "model": body.model})
         found = await service.ask(service.questions.predict(wish))
@@ -73,7 +73,7 @@ def add_openai(app: FastAPI, service: Service) -> None:
 
 
 class _Form:
-    """How an answer of one of the two kinds is written."""
+    """The response format of one of the two kinds."""
 
     def __init__(self, run: "AnyRun", model: str, prefix: str, kind: str, choice: Any) -> None:
         self.run, self._choice = run, choice
@@ -96,7 +96,7 @@ async def _written(
 ) -> Response:
     if body.stream:
         if len(prompts) > 1 or body.n > 1:
-            raise RefusedError(422, "one text is streamed at a time: send one prompt, and n=1", "stream")
+            raise RefusedError(422, "only one text can be streamed: send one prompt, and n=1", "stream")
         events = await begun(service.stream(body.model, prompts[0], "", decoding))
         return StreamingResponse(_chunks(events, decoding, form, service), media_type="text/event-stream")
     wish = schemas.Predict.model_validate({"inputs": prompts, "model": body.model, **decoding})
@@ -126,18 +126,18 @@ async def _chunks(
 def _writer(service: Service, model: str) -> "AnyRun":
     _, run = service.questions.find(model)
     if not run.job.output.takes_prompt:
-        raise RefusedError(422, f"{model} does not continue texts: that takes a language model", "model")
+        raise RefusedError(422, f"{model} does not continue texts: use a language model", "model")
     return run
 
 
 def _drawn(run: "AnyRun", body: asked.Sampled, most: int | None, stops: list[str]) -> dict[str, Any]:
-    """Without a seed, each request draws numbers of its own."""
+    """Return decoding settings. Without a seed, each request is sampled differently."""
     own = run.recipe.model_dump()["decoding"]["max_length"]
     return {"seed": secrets.randbelow(1 << 31), "max_length": min(own, 1000), **body.sampling(most, stops)}
 
 
 def _chat(messages: Sequence[asked.Message]) -> tuple[str, list[str]]:
-    """The text that an assistant goes on from, and what ends its turn."""
+    """Return the prompt text of a chat, and the texts that end the assistant's turn."""
     return as_play((message.role, message.text) for message in messages) + REPLY, ENDS
 
 

@@ -1,4 +1,4 @@
-"""What a browser gets: the page with its modules, and the API description as plain HTML. Nothing from elsewhere."""
+"""The files of the web page: its modules, and the API description as plain HTML. Nothing is loaded from other sites."""
 
 from collections.abc import Iterator, Mapping
 from html import escape
@@ -15,7 +15,7 @@ TYPES = {"js": "text/javascript", "css": "text/css"}
 
 
 def page_files() -> dict[str, tuple[bytes, str]]:
-    """Path → content and media type. The modules that draw are those of exported pages."""
+    """Return path → content and media type. Exported pages use the same drawing modules."""
     own, views = files("regard.serve") / "page", files("regard.look") / "page"
     found = {"/": (own / "index.html").read_bytes(), "/runs": (own / "runs.html").read_bytes()}
     found |= {f"/page/{name}": (views / name).read_bytes() for name in (*MODULES, "page.css", "report.css", *STYLES)}
@@ -24,7 +24,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
 
 
 def description(tree: Mapping[str, Any]) -> str:
-    """The OpenAPI description, to read."""
+    """Return the OpenAPI description as HTML."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -73,7 +73,7 @@ def _table(schema: Mapping[str, Any]) -> str:
 
 
 def _kind(field: Mapping[str, Any]) -> str:
-    """`integer 1 to 32`, `list of string`, `cross | encoder | decoder`."""
+    """Return a field's type, such as `integer 1 to 32`, `list of string`, `cross | encoder | decoder`."""
     if "anyOf" in field:
         return " | ".join(kind for one in field["anyOf"] if (kind := _kind(one)) != "null")
     if "enum" in field:

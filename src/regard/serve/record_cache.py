@@ -1,4 +1,4 @@
-"""The records of the last questions, so that a page can fetch its tables one by one and the model is asked once."""
+"""Cache of recent attention records, so that a page can fetch tables one by one from one computation."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -11,7 +11,7 @@ MOST_RECORDS = 32
 
 
 class Recent:
-    """Of one model. Lanes come here in turn; a question that two of them ask at the same time is asked twice."""
+    """Cache of one model. Lanes use it in turn; a query that two lanes run at the same time is computed twice."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, AttentionRecord] = OrderedDict()
@@ -20,7 +20,7 @@ class Recent:
     def get(self, question: Hashable, ask: Callable[[], AttentionRecord]) -> AttentionRecord:
         with self._lock:
             found = self._kept.get(question)
-        record = ask() if found is None else found  # without the lock: who asks may have to wait for its turn
+        record = ask() if found is None else found  # without the lock: the computation may have to wait for its turn
         with self._lock:
             self._kept[question] = record
             self._kept.move_to_end(question)

@@ -1,4 +1,4 @@
-"""A part of a record: only what is shown is sent."""
+"""Selection of a part of a record: only what is shown is sent."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -14,14 +14,14 @@ MOST_NUMBERS = 4_000_000  # in one answer: as JSON, some 80 MB
 
 
 def require_sendable(tables: Iterable[Any], instead: str) -> None:
-    """An answer that would be too large is refused before it is written."""
+    """Raise if the response would be too large, before it is written."""
     numbers = sum(table.size for table in tables)
     if numbers > MOST_NUMBERS:
         raise CallError(f"the answer would hold {numbers:,} weights, more than {MOST_NUMBERS:,}: {instead}")
 
 
 def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: Head | None) -> AttentionRecord:
-    """The attentions of a kind and a layer, or the one table of a head (or of the mean or the largest of them)."""
+    """Return the attentions of a kind and a layer, or the one table of a head (or of the mean or max of heads)."""
     if kind is None and layer is None and head is None:
         require_sendable(_tables(record), "choose kind, layer and head")
         return record
@@ -32,7 +32,7 @@ def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: 
         like = found[0]
         attentions = [Attention(matrix.title, like.kind, number, matrix.weights[None], like.rows, like.columns)]
     elif layer is not None:
-        record.matrix(kind, layer)  # says so, if there is no such layer
+        record.matrix(kind, layer)  # raises if there is no such layer
         attentions = [one for one in found if one.layer == layer] or [found[layer]]
     else:
         attentions = found
@@ -48,7 +48,7 @@ def chosen(record: AttentionRecord, kind: Kind | None, layer: int | None, head: 
 
 
 def token_cell(record: AttentionRecord, wish: schemas.Weight) -> tuple[int, int]:
-    """The cell of tokens behind one of words, or of a table without special tokens; of several, the strongest."""
+    """Return the token cell of a cell of words, or of a table without special tokens; of several, the largest."""
     one = record.of_kind(wish.kind)[0]
     sides = []
     for name, place in ((one.rows, wish.row), (one.columns, wish.column)):
@@ -56,7 +56,7 @@ def token_cell(record: AttentionRecord, wish: schemas.Weight) -> tuple[int, int]
         groups = axis.words() if wish.words else [(number, number + 1) for number in range(len(axis))]
         shown = [group for group in groups if wish.specials or not axis.tokens[group[0]].special]
         if not -len(shown) <= place < len(shown):
-            raise CallError(f"{place} is not one of 0 to {len(shown) - 1}, the {name} that is shown")
+            raise CallError(f"{place} is not one of the {name} shown, 0 to {len(shown) - 1}")
         sides.append(slice(*shown[place]))
     rows, columns = sides
     weights = record.matrix(wish.kind, wish.layer, "max" if wish.head is None else wish.head).weights[rows, columns]
@@ -65,7 +65,7 @@ def token_cell(record: AttentionRecord, wish: schemas.Weight) -> tuple[int, int]
 
 
 def as_json(tree: Any) -> bytes:
-    """Row by row: a large table that is written in one go would keep all other threads waiting."""
+    """Encode row by row: writing a large table in one call would block all other threads."""
     return "".join(_written(tree)).encode()
 
 

@@ -1,4 +1,4 @@
-"""What the page gets of a record: an outline at first, and then the one table, layer or set of small maps it shows."""
+"""Views of a record for the page: an outline first, then the one table, layer or set of small maps that it shows."""
 
 import base64
 from typing import Any
@@ -17,7 +17,7 @@ MAP = 64  # rows and columns of a head in the view of all heads
 
 
 def outline(record: AttentionRecord) -> dict[str, Any]:
-    """All that is not weights."""
+    """Return everything except the weights."""
     return document(Shown(record, suitable_view(record)), weights=False)
 
 
@@ -30,7 +30,7 @@ def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
     read = _read(one, wish)
     if wish.part == "heads":
         found = read.of_kind(wish.kind)
-        read.matrix(wish.kind, wish.layer)  # says so, if there is no such layer
+        read.matrix(wish.kind, wish.layer)  # raises if there is no such layer
         wanted = found[0].layer if wish.layer is None else wish.layer
         layer = next(one for one in found if wanted in (one.layer, one.layer - len(found)))
         require_sendable([layer.weights], "choose one head")
@@ -43,7 +43,7 @@ def part(record: AttentionRecord, wish: schemas.Part) -> dict[str, Any]:
 
 
 def drawn(record: AttentionRecord, how: schemas.Picture, against: AttentionRecord | None = None) -> bytes:
-    """As PNG, SVG, PDF or a page of its own."""
+    """Draw as PNG, SVG, PDF or a page."""
     head = "mean" if how.head is None else how.head
     record = record if how.view == "beams" else _hypothesis(record, how)
     record, against = _read(record, how), None if against is None else _read(against, how)
@@ -56,7 +56,7 @@ def drawn(record: AttentionRecord, how: schemas.Picture, against: AttentionRecor
 
 
 def _read(record: AttentionRecord, how: schemas.Part | schemas.Picture) -> AttentionRecord:
-    """By words, and without special tokens, if so wished."""
+    """Merge sub-words into words and hide special tokens, if requested."""
     record = record.words() if how.words else record
     return record if how.specials else record.without_specials()
 

@@ -1,4 +1,4 @@
-"""From the body of a request to the work that answers it. What a client sends is never the path of a file."""
+"""Parse the body of a request into model work. No input of a client is used as a file path."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Question(NamedTuple):
-    """`group`: questions that can be answered together; None for one that is answered by itself."""
+    """A query to a model. `group`: queries that can be decoded together; None for one that runs alone."""
 
     model: str
     inputs: list[str]
@@ -42,7 +42,7 @@ class Questions:
         if name is None and len(self._runs) == 1:
             return next(iter(self._runs.items()))
         if name is None:
-            raise RefusedError(422, f"say which model: one of {', '.join(self._runs)}", "model")
+            raise RefusedError(422, f"name the model: one of {', '.join(self._runs)}", "model")
         if name not in self._runs:
             raise RefusedError(404, f"no model {name[:100]!r}{nearest(name[:100], self._runs)}", "model")
         return name, self._runs[name]
@@ -52,8 +52,7 @@ class Questions:
             raise RefusedError(422, f"{len(text)} characters: {self._limits.max_length} at most", field)
 
     def given(self, name: str, text: str) -> Any:
-        """What the model gets: the text itself, or what was sent or is an example under this name; both, with a tab
-        between."""
+        """Return the model's input: the text, or the upload or example named so; two parts have a tab between."""
         run = self._runs[name]
         kinds = run.job.input.kinds
         if not any(kind in WHAT for kind in kinds) or (kinds == ("table",) and "\n" in text):  # the text of a table
@@ -72,15 +71,15 @@ class Questions:
         return one
 
     def sound(self, name: str, word: str) -> bytes:
-        """A recording that was sent, or that is an example, as WAV."""
+        """Return an uploaded recording or an example as WAV."""
         run = self._runs[name]
         heard = run.job.input.heard(self.given(name, word)) if "sound" in run.job.input.kinds else None
         if heard is None:
-            raise CallError(f"the model {name} takes no recording: there is nothing to hear")
+            raise CallError(f"the model {name} takes no recording")
         return heard
 
     def _parts(self, run: "AnyRun", text: str) -> list[tuple[str, str]]:
-        """What one input is made of, each with its kind."""
+        """Return the parts of one input, each with its kind."""
         kinds = run.job.input.kinds
         parts = text.split("\t", len(kinds) - 1)
         if len(parts) != len(kinds):
@@ -115,19 +114,19 @@ class Questions:
 
         same = ("predict", body.prefix, body.attention, tuple(body.without), json.dumps(decoding, sort_keys=True))
         joins = not (body.attention or body.without)
-        # What is drawn may depend on its place in a batch: by itself, the same seed gives the same output.
+        # Sampling may depend on the position in a batch: run alone, so that the same seed gives the same output.
         by_itself = _random(run, decoding) and not (joins and run.job.output.draws_alone)
         work = joining if joins else partial(at_once, at_a_time)
         return Question(name, body.inputs, work, None if by_itself else same)
 
     # ---------------------------------------------------------------------------------------------------------- looks
     def look(self, body: schemas.Look) -> Question:
-        """Its answer is a record."""
+        """Return a query whose result is a record."""
         name, ask = self._asking(body, _about(body))
         return Question(name, [body.text], once(ask))
 
     def remembered_look(self, body: schemas.Part, answer: Callable[[AttentionRecord], Any]) -> Question:
-        """The same for a page, which asks for one part after another; `answer` is made of the record."""
+        """Return a cached query for a page, which fetches several parts; `answer` is applied to the record."""
         about = _about(body) | {"evidence": True} if body.part == "evidence" else {}
         name, ask = self._asking(body, about)
         key = (*_key(body), *about.values())
@@ -148,7 +147,7 @@ class Questions:
         return name, ask
 
     def _told(self, name: str, text: str, says: str) -> str | None:
-        """What a record is to say that it is about, where it says a path of ours; None: it says it well."""
+        """Return the public name that replaces a server path in `record.input`; None keeps it."""
         run = self._runs[name]
         path = text.startswith(EXAMPLE) and says == run.job.input.name(self.given(name, text))
         if not path and not {"image", "sound"} & set(run.job.input.kinds):
@@ -156,7 +155,7 @@ class Questions:
         return ": ".join(_shown(part, kind) for part, kind in self._parts(run, text))
 
     def explain(self, body: schemas.Explain) -> Question:
-        """Its answer is a table."""
+        """Return a query whose result is a table."""
         name, run = self.find(body.model)
         for field in ("text", "output", "prefix", "against_input", "exchange", "instead"):
             self.require_short(getattr(body, field) or "", field)
@@ -168,7 +167,7 @@ class Questions:
         return Question(name, [body.text], once(ask))
 
     def profile(self, body: schemas.Profile) -> Question:
-        """Its answer is a table."""
+        """Return a query whose result is a table."""
         name, run = self.find(body.model)
 
         def ask() -> ValueTable:
@@ -177,14 +176,14 @@ class Questions:
         return Question(name, [""], once(ask))
 
     def weight(self, body: schemas.Weight) -> Question:
-        """Its answer is a dictionary."""
+        """Return a query whose result is a dictionary."""
         look = schemas.Part(**body.model_dump(include={"text", "model", "output", "prefix", "without"}))
         name, seen = self._asking(look, {})
         run, key = self._runs[name], _key(look)
 
         def told() -> dict[str, Any]:
             row, column = body.row, body.column
-            if body.words or not body.specials:  # the page counts what it shows
+            if body.words or not body.specials:  # the page counts the rows and columns that it shows
                 row, column = token_cell(self._recent[name].get(key, seen), body)
             found = run.weight(
                 self.given(name, body.text), row, column, kind=body.kind, layer=body.layer, prefix=body.prefix,
@@ -206,18 +205,18 @@ class Questions:
 
 
 def once(ask: Callable[[], Any]) -> Work:
-    """For a question about one input."""
+    """Return work for a query about one input."""
     return partial(at_once, lambda inputs: [ask() for _ in inputs])
 
 
 def _key(body: schemas.Look) -> tuple[Any, ...]:
-    """Looks that are asked alike are one."""
+    """Return the cache key: equal queries share one record."""
     decoding = json.dumps(body.decoding(), sort_keys=True)
     return (body.text, body.output, body.prefix, body.method, body.instead, tuple(body.without), decoding)
 
 
 def _about(body: schemas.Look) -> dict[str, Any]:
-    """Whether evidence is asked for, and of which weights over the source."""
+    """Return whether evidence is requested, and for which cross-attention weights."""
     about: dict[str, Any] = {"evidence": body.evidence}
     if body.kind in (None, "cross"):
         about |= {"layer": body.layer, "head": "mean" if body.head is None else body.head}
@@ -226,7 +225,7 @@ def _about(body: schemas.Look) -> dict[str, Any]:
 
 @runtime_checkable
 class _MayDraw(Protocol):
-    """Settings of decoding that can ask for outputs at random."""
+    """Decoding settings that can enable sampling."""
 
     @property
     def random(self) -> bool: ...
@@ -235,7 +234,7 @@ class _MayDraw(Protocol):
 
 
 def _random(run: "AnyRun", decoding: Mapping[str, Any]) -> bool:
-    """Whether the run, asked like this, draws its output."""
+    """Return whether the run samples its output with these settings."""
     settings = dict(run.recipe).get("decoding")  # some jobs have no such section
     return isinstance(settings, _MayDraw) and settings.model_copy(update=decoding).random
 
@@ -248,6 +247,6 @@ def _shown(part: str, kind: str) -> str:
 
 
 def _named(record: AttentionRecord, model: str, what: str | None) -> AttentionRecord:
-    """By the name that the model is served under. The path of our own file is nobody's business."""
+    """Replace the path in a record by the name under which the model is served."""
     told = {"model": model} | ({} if what is None else {"input": what})
     return replace(record, **told, beams=tuple(_named(beam, model, what) for beam in record.beams))

@@ -1,7 +1,7 @@
-"""The page of runs: how they train, from their own files, one by one or side by side. No model is asked.
+"""The page of runs: training curves from the files of runs, one by one or compared. No model is used.
 
-A run is looked up by its name among those that were given, or that lie in a folder of runs at this moment: what a
-client sends is never a path.
+A run is looked up by its name among the given ones and those in a folder of runs at this moment; a client never sends
+a path.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from regard.report.run_files import CONFIG, RunFiles, runs_in, unused_name
 from regard.serve import schemas
 from regard.serve.error_responses import RefusedError
 
-MOST = 10  # runs side by side: as many as there are colors
+MOST = 10  # runs in a comparison: as many as there are colors
 
 
 class RunFolders:
-    """`served`: those of models, by their names. `folders`: runs, or folders of runs, looked through each time."""
+    """Folders of runs. `served`: runs of models by name; `folders`: runs, or folders searched at every request."""
 
     def __init__(self, served: Mapping[str, Path], folders: Iterable[Path] = ()) -> None:
         self._served, self._folders = dict(served), list(folders)
@@ -35,7 +35,7 @@ class RunFolders:
         self._lock = Lock()
 
     def all(self) -> dict[str, RunFiles]:
-        """By the names of their folders, in order; of two that have one name, the second has a number."""
+        """Return the runs by folder name, sorted; equal names are numbered."""
         found = {name: self._known.setdefault(folder, RunFiles(folder, name)) for name, folder in self._served.items()}
         taken = set(self._served.values())
         for given in self._folders:
@@ -48,14 +48,14 @@ class RunFolders:
     def chosen(self, names: list[str]) -> list[RunFiles]:
         runs = self.all()
         if not names or len(names) > MOST:
-            raise RefusedError(422, f"{len(names)} runs: say one to {MOST} of them, as run=NAME", "run")
+            raise RefusedError(422, f"{len(names)} runs: name one to {MOST} of them, as run=NAME", "run")
         for name in names:
             if name not in runs:
                 raise RefusedError(404, f"no run {name[:100]!r}{nearest(name[:100], runs)}", "run")
         return [runs[name] for name in names]
 
     def report(self, names: list[str], since: str) -> schemas.RunReport:
-        """One request at a time: a run's records are read where they were left."""
+        """Return the report. One request at a time, since a run's records are read incrementally."""
         with self._lock:
             runs = self.chosen(names)
             version = " ".join(run.version for run in runs)
@@ -85,16 +85,18 @@ def _listed(name: str, run: RunFiles) -> schemas.RunOut:
 
 
 def add_run_pages(app: FastAPI, folders: RunFolders, *, is_first: bool) -> None:
-    """`is_first`: there is no model to ask, so that this is the first page."""
+    """Add the page of runs. `is_first`: no models are served, so this is the start page."""
 
-    @app.get("/api/runs", summary="The runs, and how far each is")
+    @app.get("/api/runs", summary="List the runs and their progress")
     async def runs() -> schemas.Runs:
         return await asyncio.to_thread(folders.listed)
 
-    @app.get("/api/runs/report", summary="What the report of one run shows, or of several side by side, as HTML")
+    @app.get("/api/runs/report", summary="Return the report of one run, or a comparison of several, as HTML")
     async def report(
         run: list[str] = Query([], max_length=100),  # noqa: B008
-        since: str = Query("", max_length=10_000, description="the version that is known: html is then null"),
+        since: str = Query(
+            "", max_length=10_000, description="the version that the client has; html is null if it is current"
+        ),
     ) -> schemas.RunReport:
         return await asyncio.to_thread(folders.report, run, since)
 

@@ -1,4 +1,4 @@
-"""A batch under way in the service: the requests in it, what each has been answered, and what it has cost."""
+"""A batch of the service in progress: its requests, their answers so far, and their cost."""
 
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -13,11 +13,11 @@ Work = Callable[[Take], Answers]
 
 
 class UnwantedError(Exception):
-    """Nobody waits for this any more."""
+    """The request was cancelled by its client."""
 
 
 class Answer(Future[list[Any]]):
-    """Cancelled before its turn, it costs nothing; cancelled while it is worked on, the work ends at its next step."""
+    """The answer to a request. Cancelling it before its start is free; later, the work ends at its next step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,18 +30,18 @@ class Answer(Future[list[Any]]):
 
 @dataclass(eq=False)
 class Request:
-    """Inputs of one request. Requests of equal groups do the same work, so that of the first serves for all of them."""
+    """Inputs of one request. Requests of equal groups share the work function of the first."""
 
     group: Hashable | None
     inputs: list[str]
     work: Work
     answer: Answer = field(default_factory=Answer)
-    answers: dict[Arrived, Any] = field(default_factory=dict)  # of the inputs that have been taken
+    answers: dict[Arrived, Any] = field(default_factory=dict)  # of inputs that have been started
     answered: int = 0
     spent: float = 0.0  # vectors
 
     def take(self, most: int) -> list[Arrived]:
-        """The next of its inputs."""
+        """Return the next inputs, at most `most`."""
         begun = len(self.answers)
         some = [Arrived(one, begun + place, self) for place, one in enumerate(self.inputs[begun : begun + most])]
         self.answers.update(dict.fromkeys(some))
@@ -52,7 +52,7 @@ class Request:
         return len(self.answers) == len(self.inputs)
 
     def fail(self, error: BaseException) -> None:
-        """An error of one input is the answer to all; the others are not worked on any more."""
+        """Fail the whole request with an error of one input; the others are cancelled."""
         for arrived in self.answers:
             arrived.cancelled = True
         if not self.answer.done():
@@ -69,15 +69,16 @@ class RunningBatch:
         max_batch: int,
         max_work: int,
     ) -> None:
-        """`take`: so many inputs that may join, at most; `pause`: lets others have the model, if it is their turn;
-        `joined` is told how many requests and inputs there are more."""
+        """Create a batch. `take`: returns at most this many inputs that may join. `pause`: lets others use the model.
+
+        `joined` is called with the numbers of new requests and inputs."""
         self._take_next, self._pause, self._joined = take, pause, joined
         self._max_batch, self._max_work = max_batch, max_work
         self._open: dict[Arrived, Request] = {}
 
     def run(self, work: Work) -> bool:
-        """Whether there was anything to do."""
-        first = [self._take()]  # so that somebody is there to be told of an error
+        """Run a batch; return whether there was work."""
+        first = [self._take()]  # so that an error has a receiver
         if not first[0]:
             return False
         try:
@@ -108,7 +109,7 @@ class RunningBatch:
             request.answer.set_result(list(request.answers.values()))
 
     def _between(self, vectors: int) -> None:
-        """Each request pays for its share of the inputs that are under way."""
+        """Charge each request for its share of the inputs in progress."""
         share = vectors / max(1, len(self._open))
         for request in self._open.values():
             request.spent += share
@@ -118,15 +119,15 @@ class RunningBatch:
         self._pause()
 
     def _drop(self) -> None:
-        """Requests that nobody waits for any more, or that cost too much."""
+        """Drop requests that were cancelled or that cost too much."""
         for request in {*self._open.values()}:
             if request.answer.unwanted:
                 request.fail(UnwantedError())
             elif request.spent > self._max_work:
                 request.fail(
                     CallError(
-                        f"this asks the model to work on more than {self._max_work:,} vectors (tokens, regions, "
-                        "frames): send fewer or shorter inputs, or ask for a smaller beam, max_length or n_best, or "
+                        f"this request needs more than {self._max_work:,} vectors (tokens, regions, "
+                        "frames): send fewer or shorter inputs, or use a smaller beam, max_length or n_best, or "
                         "another method"
                     )
                 )

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers. Types are strict: "3" is not a number, and NaN is none either."""
+"""Schemas of requests and responses. Types are strict: "3" and NaN are not accepted as numbers."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,13 +8,13 @@ from regard.look.methods import METHODS, By
 from regard.look.records import Head, Kind
 from regard.look.views import View
 
-MOST = 32  # hypotheses of an input
-MOST_LABELS = 256  # to choose from
+MOST = 32  # hypotheses for an input
+MOST_LABELS = 256  # labels to choose from
 MODEL = Field(None, description="the name of a run, from /api/models; not needed if there is only one")
 
 
 def _whole(text: str) -> str:
-    """JSON can escape half of a character, which no text in UTF-8 can hold."""
+    """Reject half of a surrogate pair: JSON can escape it, but UTF-8 cannot encode it."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -26,7 +26,7 @@ Text = Annotated[str, AfterValidator(_whole)]
 
 
 HeadName = Annotated[str, Field(max_length=50)]
-WITHOUT: list[str] = Field([], max_length=256, description="heads to leave out, such as cross.2.3: kind, layer, head")
+WITHOUT: list[str] = Field([], max_length=256, description="heads to mask, such as cross.2.3: kind, layer, head")
 
 
 class Body(BaseModel):
@@ -34,36 +34,38 @@ class Body(BaseModel):
 
 
 class Sampling(Body):
-    """How to draw, where `sample` is true."""
+    """Sampling settings, used if `sample` is true."""
 
-    sample: bool | None = Field(None, description="draw from the model's distribution rather than search")
+    sample: bool | None = Field(None, description="sample from the model's distribution instead of search")
     temperature: float | None = Field(None, ge=0, le=100, description="below 1 sharpens the distribution")
-    top_k: int | None = Field(None, ge=0, le=1_000_000, description="draw from the k most probable tokens; 0 is all")
-    top_p: float | None = Field(None, gt=0, le=1, description="draw from the fewest tokens that hold so much")
+    top_k: int | None = Field(None, ge=0, le=1_000_000, description="sample from the k most probable tokens; 0 is all")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="sample from the smallest set of tokens with this total probability"
+    )
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="of the draws")
-    max_length: int | None = Field(None, ge=1, le=1000, description="most tokens of an output")
+    max_length: int | None = Field(None, ge=1, le=1000, description="maximum number of tokens of an output")
     repetition_penalty: float | None = Field(
-        None, ge=1, le=100, description="of a language model: above 1, what was said is less probable"
+        None, ge=1, le=100, description="of a language model: above 1, earlier tokens become less probable"
     )
     stop: list[Text] | None = Field(None, max_length=16, description="of a language model: texts that end the output")
 
 
 class Predict(Sampling):
-    """What is not given is as the run's recipe has it."""
+    """Fields that are not given have the values of the run's recipe."""
 
     inputs: list[Text] = Field(min_length=1, description="texts")
     model: str | None = MODEL
     beam: int | None = Field(None, ge=1, le=MOST, description="hypotheses kept at each step; 1 is greedy")
-    n_best: int | None = Field(None, ge=1, le=MOST, description="hypotheses given back, at most beam")
+    n_best: int | None = Field(None, ge=1, le=MOST, description="hypotheses returned, at most beam")
     length_penalty: float | None = Field(None, ge=0, le=100, description="scores are divided by length ** this")
     labels: list[Text] | None = Field(
         None, min_length=1, max_length=MOST_LABELS, description="of a match model: what a picture may show"
     )
     templates: list[Text] | None = Field(
-        None, min_length=1, max_length=MOST, description="what labels are put into, such as 'a photo of a {}'"
+        None, min_length=1, max_length=MOST, description="text around labels, such as 'a photo of a {}'"
     )
-    prefix: Text = Field("", description="every output has to begin with this")
-    attention: bool = Field(False, description="also say where the best output looked")
+    prefix: Text = Field("", description="forced prefix of every output")
+    attention: bool = Field(False, description="also return the attention of the best output")
     without: list[HeadName] = WITHOUT
 
     def decoding(self) -> dict[str, Any]:
@@ -71,11 +73,11 @@ class Predict(Sampling):
 
 
 class Stream(Sampling):
-    """Greedy, or drawn if sample is true: a beam search does not know its first word before its last."""
+    """Greedy, or sampled if sample is true: with beam search the first token is known only at the end."""
 
     text: Text
     model: str | None = MODEL
-    prefix: Text = Field("", description="the output has to begin with this")
+    prefix: Text = Field("", description="forced prefix of the output")
 
     def decoding(self) -> dict[str, Any]:
         given = self.model_dump(exclude={"model", "text", "prefix"}, exclude_none=True)
@@ -83,42 +85,42 @@ class Stream(Sampling):
 
 
 class Look(Sampling):
-    """Without kind, layer and head, all attentions are sent; with them, only what they choose."""
+    """Without kind, layer and head, all attentions are returned; with them, only the selected ones."""
 
     text: Text
     model: str | None = MODEL
-    output: Text | None = Field(None, description="look at this output instead of the model's own")
-    prefix: Text = Field("", description="or at one that begins with this")
+    output: Text | None = Field(None, description="use this output instead of the predicted one")
+    prefix: Text = Field("", description="forced prefix of the output")
     without: list[HeadName] = WITHOUT
-    instead: Text | None = Field(None, description="why not this word; of methods that ask about the output")
+    instead: Text | None = Field(None, description="contrast with this word; for methods that explain the output")
     method: str = Field("raw", description=f"one of {', '.join(METHODS)}")
-    kind: Kind | None = Field(None, description="attention over the source, or of encoder or decoder over itself")
+    kind: Kind | None = Field(None, description="cross-attention, or self-attention of encoder or decoder")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
-    head: Head | None = Field(None, description="a head, from 0; or the mean or max of them")
-    n_best: int | None = Field(None, ge=1, le=MOST, description="also other hypotheses, as beams")
+    head: Head | None = Field(None, description="a head, from 0; or the mean or max over heads")
+    n_best: int | None = Field(None, ge=1, le=MOST, description="also return other hypotheses, as beams")
     beam: int | None = Field(None, ge=1, le=MOST, description="hypotheses kept at each step")
-    evidence: bool = Field(False, description="ask the model, too, whether it needs what it looks at")
+    evidence: bool = Field(False, description="also test whether the output depends on the attended inputs")
 
     def decoding(self) -> dict[str, Any]:
-        """How the output is written; of a run, what it knows."""
+        """Return the decoding settings."""
         return self.model_dump(include={*Sampling.model_fields, "n_best", "beam"}, exclude_none=True)
 
 
 class Explain(Body):
-    """Why a model says what it says: as by regard look RUN TEXT --explain HOW."""
+    """Explanation of an output, as by regard look RUN TEXT --explain HOW."""
 
     text: Text
     how: Literal["lens", "logits", "patching", "inputs", "scores"]
     model: str | None = MODEL
-    output: Text | None = Field(None, description="explain this output instead of the model's own")
-    prefix: Text = Field("", description="or one that begins with this")
+    output: Text | None = Field(None, description="explain this output instead of the predicted one")
+    prefix: Text = Field("", description="forced prefix of the output")
     against_input: Text | None = Field(None, description="of patching: the second input")
-    exchange: Text | None = Field(None, description="or OLD=NEW: the same one, with a word exchanged")
-    instead: Text | None = Field(None, description="why not this word")
+    exchange: Text | None = Field(None, description="or OLD=NEW: the same input, with a word exchanged")
+    instead: Text | None = Field(None, description="contrast with this word")
     without: list[HeadName] = WITHOUT
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="one step of the output, from 0")
     kind: Kind | None = Field(None, description="of patching: which attention, or whose positions")
-    by: By | None = Field(None, description="what is patched or taken apart, or by which method inputs count")
+    by: By | None = Field(None, description="what is patched or decomposed, or the attribution method")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
     head: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="of scores")
     format: Literal["json", "png", "svg", "pdf", "html"] = Field("json", description="the table, or a picture of it")
@@ -128,16 +130,16 @@ class Explain(Body):
 
 
 class Profile(Body):
-    """What each head looks for, over validation inputs of the run's data: as by regard look RUN --profile."""
+    """Roles of the heads over validation inputs of the run's data, as by regard look RUN --profile."""
 
     model: str | None = MODEL
-    inputs: int = Field(16, ge=1, le=256, description="so many validation inputs")
-    training: bool = Field(False, description="when each head took its role, over what training kept, instead")
+    inputs: int = Field(16, ge=1, le=256, description="number of validation inputs")
+    training: bool = Field(False, description="instead, when each head took its role in training")
     format: Literal["json", "png", "svg", "pdf", "html"] = Field("json", description="the table, or a picture of it")
 
 
 class TableOut(BaseModel):
-    """A table of numbers with a sign; `words` is what to write into its cells, where that is no number."""
+    """A table of signed numbers; `words` are the texts of cells that are not numbers."""
 
     title: str
     about: str
@@ -148,7 +150,7 @@ class TableOut(BaseModel):
 
 
 class Picture(Look):
-    """Drawn as by: regard look RUN TEXT -o FILE."""
+    """A picture, drawn as by: regard look RUN TEXT -o FILE."""
 
     format: Literal["png", "svg", "pdf", "html"] = "png"
     view: View = Field("matrix", description="how to draw it")
@@ -156,15 +158,15 @@ class Picture(Look):
     row: Annotated[int, Field(ge=-9999, le=9999)] | None = Field(None, description="of the overlay, this row only")
     hypothesis: int = Field(0, ge=0, le=MOST, description="of n_best; 0 is the best")
     words: bool = Field(False, description="sub-words merged into words")
-    specials: bool = Field(True, description="with the tokens that begin and end a text")
+    specials: bool = Field(True, description="show the tokens for begin and end of a text")
     against: str | None = Field(
-        None, description="hold against this model; a model without a head against itself with all"
+        None, description="compare with this model; with masked heads, also with the same model"
     )
-    same_output: bool = Field(True, description="the second model is shown the first one's output; else its own")
+    same_output: bool = Field(True, description="force the first model's output on the second")
 
 
 class Part(Look):
-    """For the page: one part of a record."""
+    """One part of a record, for the page."""
 
     part: Literal["outline", "table", "heads", "maps", "evidence"] = "outline"
     hypothesis: int = Field(0, ge=0, le=MOST, description="0 is the best")
@@ -173,25 +175,25 @@ class Part(Look):
 
 
 class Weight(Body):
-    """How one weight of what /api/look shows came about. Without a layer or a head, those with the most weight."""
+    """Explanation of one weight of /api/look. Without layer or head, those with the largest weight are used."""
 
     text: Text
-    row: int = Field(ge=-9999, le=9999, description="of the cell, from 0: who looks")
-    column: int = Field(ge=-9999, le=9999, description="of the cell, from 0: what is looked at")
+    row: int = Field(ge=-9999, le=9999, description="row of the cell, from 0: the query")
+    column: int = Field(ge=-9999, le=9999, description="column of the cell, from 0: the key")
     model: str | None = MODEL
-    output: Text | None = Field(None, description="look at this output instead of the model's own")
-    prefix: Text = Field("", description="or at one that begins with this")
+    output: Text | None = Field(None, description="use this output instead of the predicted one")
+    prefix: Text = Field("", description="forced prefix of the output")
     without: list[HeadName] = WITHOUT
-    kind: Kind | None = Field(None, description="attention over the source, or of encoder or decoder over itself")
+    kind: Kind | None = Field(None, description="cross-attention, or self-attention of encoder or decoder")
     layer: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(None, description="from 0; -1 is the last")
     head: Head | None = Field(None, description="a head, from 0; mean and max are as if none was given")
     words: bool = Field(False, description="rows and columns are words; of their pieces, the one with the most weight")
-    tokens: bool = Field(False, description="also what each part of the input brings to the score; takes longer")
+    tokens: bool = Field(False, description="also the contribution of each input part to the score; slower")
     specials: bool = Field(True, description="rows and columns count special tokens, too")
 
 
 class OriginOut(BaseModel):
-    """What a part of a query, of a key or of the input adds to a score."""
+    """Contribution of a part of a query, of a key or of the input to a score."""
 
     side: Literal["query", "key", "both"]
     kind: str = Field(description="token, position, head, feed-forward, state, vector, bias, distance or rest")
@@ -230,14 +232,14 @@ class WeightOut(BaseModel):
 
 
 class Uploaded(BaseModel):
-    name: str = Field(description="stands for the file wherever a text would stand for itself, for ten minutes")
+    name: str = Field(description="use this name instead of a text; valid for ten minutes")
     takes: str
 
 
 class OutputOut(BaseModel):
     text: str
-    log_probability: float | None = Field(description="log p(output given the input), summed over its tokens")
-    score: float | None = Field(description="what outputs are ranked by")
+    log_probability: float | None = Field(description="log p(output | input), summed over its tokens")
+    score: float | None = Field(description="the score that ranks outputs")
 
 
 class AlignmentOut(BaseModel):
@@ -261,10 +263,10 @@ class PredictionOut(OutputOut):
     probabilities: dict[str, float] | None = Field(None, description="of a classifier: of every class")
     words: list[str] | None = Field(None, description="of a tagger: the words of the text")
     tags: list[str] | None = Field(None, description="of a tagger: the tag of each word")
-    spans: list[SpanOut] | None = Field(None, description="of a tagger whose tags begin and go on: what they mark")
+    spans: list[SpanOut] | None = Field(None, description="of a tagger with B- and I- tags: the marked spans")
     vector: list[float] | None = Field(None, description="of an encoder: the text as a vector")
     png: list[str] | None = Field(None, description="of a drawer: the pictures, best first, as PNG in base64")
-    unknown: list[str] | None = Field(None, description="of a drawer: words that it does not know")
+    unknown: list[str] | None = Field(None, description="of a drawer: words that are not in its vocabulary")
 
 
 class Predictions(BaseModel):
@@ -277,18 +279,20 @@ class ModelOut(BaseModel):
     job: str
     about: str
     parameters: int
-    looks: bool = Field(description="whether /api/look works for it")
+    looks: bool = Field(description="whether /api/look supports it")
     takes: list[str] = Field(
-        description="what an input is: text, or the name of an upload; where it is two things, a tab stands between"
+        description="what an input is: text, or the name of an upload; two parts are separated by a tab"
     )
-    gives: str = Field(description="what it makes of its input: text, a label, numbers, ...")
-    scores: dict[str, float] = Field(description="of its best validation")
-    writes_text: bool = Field(description="whether it writes text token by token, which can be led or gone on with")
-    takes_instead: bool = Field(description="whether it can be asked why it said this, and not another word")
-    methods: list[str] = Field(description="of looking: those that have something to say of it")
-    history: bool = Field(description="whether attention was kept as it trained")
-    explanations: list[str] = Field(description="of /api/explain: how, and by what; those that have an answer")
-    decoding: dict[str, Any] = Field(description="how it writes its output, if nothing else is asked for")
+    gives: str = Field(description="kind of its output: text, a label, numbers, ...")
+    scores: dict[str, float] = Field(description="scores of its best validation")
+    writes_text: bool = Field(
+        description="whether it generates text token by token, which supports prefixes and streaming"
+    )
+    takes_instead: bool = Field(description="whether it supports contrasts with another word (instead)")
+    methods: list[str] = Field(description="attention methods that support it")
+    history: bool = Field(description="whether attention was recorded during training")
+    explanations: list[str] = Field(description="supported explanations of /api/explain: how and by")
+    decoding: dict[str, Any] = Field(description="default decoding settings")
 
 
 class Models(BaseModel):
@@ -302,10 +306,10 @@ class RunOut(BaseModel):
     about: str
     step: int
     seconds: float
-    done: float | None = Field(description="the share of it that is behind, if something limits it")
+    done: float | None = Field(description="completed share, if a limit is set")
     best: dict[str, float | None] = Field(description="scores of the best validation")
-    looks: int = Field(description="validations at which attention was kept")
-    inputs_watched: int = Field(description="validation inputs on which it was kept")
+    looks: int = Field(description="validations at which attention was recorded")
+    inputs_watched: int = Field(description="validation inputs with recorded attention")
 
 
 class Runs(BaseModel):
@@ -323,9 +327,9 @@ class Live(BaseModel):
 
 class Ready(BaseModel):
     status: Literal["ready", "busy", "stopping"]
-    waiting: dict[str, int] = Field(description="requests that wait, by model")
+    waiting: dict[str, int] = Field(description="waiting requests, by model")
 
 
 class Error(BaseModel):
     error: str = Field(description="what is wrong and what would work, as a sentence")
-    field: str | None = Field(description="the field of the request that it is about")
+    field: str | None = Field(description="the field of the request that is wrong")

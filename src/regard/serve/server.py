@@ -1,7 +1,7 @@
-"""The server around the application: bounded connections, and an end that cuts nobody off.
+"""The HTTP server: bounded connections and a graceful shutdown.
 
-When it is told to stop, it takes no connection more, but all that are there already (those that the system holds for
-us, too); requests that are on their way are answered, with the word that the connection closes; then it ends.
+On shutdown it accepts no new connections except those already queued by the system. It answers requests in progress
+with a header that closes the connection, and then ends.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from regard.serve.connections import BoundedConnection
 from regard.serve.limits import Limits
 
-GRACE = 1.0  # seconds in which a client that is connected may still ask
+GRACE = 1.0  # seconds in which connected clients may still send requests
 
 
 class Server(uvicorn.Server):
@@ -51,10 +51,10 @@ class Server(uvicorn.Server):
 
 
 def accepted(place: socket.socket) -> list[socket.socket]:
-    """Connections that are made, and that nobody has taken yet: closing the socket would reset them."""
+    """Return connections in the system's queue: closing the socket would reset them."""
     found = []
     place.setblocking(False)
-    with suppress(OSError):  # there is no other
+    with suppress(OSError):  # no more connections
         while True:
             one, _ = place.accept()
             one.setblocking(False)

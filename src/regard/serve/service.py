@@ -1,4 +1,4 @@
-"""What all paths share: the models and their workers, and how they are asked."""
+"""The models, their workers, and the calls to them that all paths share."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regard.loading import AnyRun
 
 T = TypeVar("T")
-DRAWING = "/drawing"  # pictures are drawn one after the other, and no model waits; no folder of a run has this name
+DRAWING = "/drawing"  # queue for drawing pictures, separate from the models; no folder of a run has this name
 
 
 class Service:
@@ -50,13 +50,13 @@ class Service:
         self.examples.start()
 
     def stop(self) -> None:
-        """Once all that was taken is done."""
+        """Stop after all accepted work is done."""
         for worker in self._workers.values():
             worker.stop()
         self._uploads.close()
 
     def sentence(self, error: Exception) -> str:
-        """What an error says, without the paths of this machine, which are nobody's business."""
+        """Return the message of an error without the paths of this machine."""
         told = self._uploads.without_paths(str(error))
         for place, name in self._places:
             told = told.replace(place, name)
@@ -71,7 +71,7 @@ class Service:
         return {name: worker.waiting for name, worker in self._workers.items()}
 
     async def ask(self, question: Question) -> list[Any]:
-        """The answers of a model. Who waits too long, or leaves, cancels: work that has begun ends at its next step."""
+        """Return a model's answers. A timeout or a disconnect cancels: started work ends at its next step."""
         answer = self._submit(question)
         try:
             async with asyncio.timeout(self.limits.timeout):
@@ -82,13 +82,16 @@ class Service:
     async def stream(
         self, model: str | None, text: str, prefix: str, decoding: dict[str, Any]
     ) -> AsyncGenerator[tuple[str, str] | Prediction, None]:
-        """(piece, text so far) as it is written, and the whole at its end. It ends early if nothing comes for too long,
-        or if nobody listens any more."""
+        """Yield (piece, text so far) during decoding, and the prediction at the end.
+
+        Stops early if no token arrives in time or the client disconnects."""
         name, run = self.questions.find(model)
         self.questions.require_short(text, "text")
         self.questions.require_short(prefix, "prefix")
         known = run.recipe.model_dump().get("decoding", {})
-        given = {key: value for key, value in decoding.items() if key in known}  # a language model has no beam
+        given = {
+            key: value for key, value in decoding.items() if key in known
+        }  # for example, a language model has no beam
         events: asyncio.Queue[tuple[str, str] | Prediction | BaseException] = asyncio.Queue()
         put = partial(asyncio.get_running_loop().call_soon_threadsafe, events.put_nowait)
 
@@ -122,7 +125,7 @@ class Service:
         try:
             return self._workers[question.model].submit(question.inputs, question.work, question.group)
         except QueueFullError:
-            sentence = f"{self.limits.queue} requests wait for {question.model} already: try again in a second"
+            sentence = f"{self.limits.queue} requests are already waiting for {question.model}: try again in a second"
             raise RefusedError(503, sentence, **{"retry-after": "1"}) from None
 
     def _too_slow(self) -> RefusedError:
@@ -131,7 +134,7 @@ class Service:
 
 
 def _places(run: "AnyRun") -> Iterator[str]:
-    """The folder of a run and of its data, as errors may name them."""
+    """Yield the folders of a run and of its data, as errors may contain them."""
     data = run.recipe.model_dump().get("data", {})
     named = [Path(value).parent for value in data.values() if isinstance(value, str) and os.sep in value]
     for place in (run.folder, *named):
@@ -139,7 +142,7 @@ def _places(run: "AnyRun") -> Iterator[str]:
 
 
 async def begun(events: AsyncGenerator[T, None]) -> AsyncIterator[T]:
-    """The same, once the first of them is there: what is wrong from the start has a status of its own."""
+    """Return the stream after its first event: errors before it get an HTTP status."""
     first = await anext(events)
 
     async def all_of_them() -> AsyncIterator[T]:

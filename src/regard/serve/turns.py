@@ -1,8 +1,7 @@
-"""Who may use a model now: one lane at a time, and between two steps another.
+"""Fair scheduling of one model: one lane runs at a time, and lanes alternate between two steps.
 
-A lane that runs gives the model up when its slice of time is over and others want it. Those that wait are of two kinds:
-lanes whose work is under way, in the order in which they gave up, and work that has not begun. They take turns, so that
-new work begins soon and old work ends.
+A running lane gives up the model when its time slice is over and others wait. Started lanes, in the order in which they
+gave up, and new work take turns, so that new work starts soon and old work ends.
 """
 
 import threading
@@ -14,21 +13,21 @@ SLICE = 0.05  # seconds
 
 
 class Turns:
-    """`changed` is the condition that all lanes wait on, and whose lock protects what is here."""
+    """The scheduler. All lanes wait on the condition `changed`; its lock protects the state here."""
 
     def __init__(self, changed: threading.Condition, new_work: Callable[[], bool]) -> None:
-        """`new_work`: whether there is work that has not begun and a lane that could begin it."""
+        """Create a scheduler. `new_work` returns whether new work and a lane for it are waiting."""
         self._changed, self._new_work = changed, new_work
         self._free, self._new_is_next = True, True
         self._paused: deque[object] = deque()
         self._began = 0.0
 
     def new_may_begin(self) -> bool:
-        """Called with the lock held."""
+        """Return whether new work may start. Call it with the lock held."""
         return self._free and self._new_work() and (self._new_is_next or not self._paused)
 
     def begin(self) -> None:
-        """A lane with new work takes the model. Called with the lock held."""
+        """Take the model for a lane with new work. Call it with the lock held."""
         self._take(new=True)
 
     def end(self) -> None:
@@ -36,7 +35,7 @@ class Turns:
             self._give()
 
     def pause(self) -> None:
-        """Between two steps: let others go first, if any of them wants to and the slice is over."""
+        """Between two steps, let other lanes run if any wants to and the time slice is over."""
         if time.perf_counter() - self._began < SLICE:
             return
         with self._changed:

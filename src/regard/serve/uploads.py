@@ -1,8 +1,8 @@
-"""Pictures, recordings and tables that clients send: checked, kept for a while under names of our own, then deleted.
+"""Uploaded pictures, recordings and tables: checked, stored for a while under generated names, then deleted.
 
-A client gets a name such as `upload:3f…`, which stands for the file wherever a text would stand for itself. The name is
-a hash of the content: who sends the same again gets the same, so that a link still means it. It is looked up among
-those given out and is no part of any path.
+A client receives a name such as `upload:3f…` and uses it instead of a text. The name is a hash of the content, so that
+the same content always has the same name and links stay valid. It is only looked up among known names and is never part
+of a path.
 """
 
 import csv
@@ -23,8 +23,8 @@ from regard.errors import CallError
 from regard.inputs.image.decode import at_once
 
 KEPT, MOST = 600.0, 64  # seconds, and files
-PIXELS = 50_000_000  # of a picture
-SECONDS, SAMPLES = 300.0, 30_000_000  # of a recording, over all its channels
+PIXELS = 50_000_000  # limit for a picture
+SECONDS, SAMPLES = 300.0, 30_000_000  # limits for a recording, over all channels
 PREFIX = "upload:"
 WHAT = {"image": "picture", "sound": "recording", "table": "table"}
 PICTURES = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp"}
@@ -39,7 +39,7 @@ class Upload:
 
 
 class Uploads:
-    """Safe to use from several threads."""
+    """The uploads of a service. Thread-safe."""
 
     def __init__(self) -> None:
         self._folder = TemporaryDirectory(prefix="regard-uploads-")
@@ -47,7 +47,7 @@ class Uploads:
         self._lock = threading.Lock()
 
     def add(self, content: bytes, takes: str) -> str:
-        """The name under which the file can be asked about."""
+        """Store a file and return its name."""
         suffix = {"image": check_picture, "sound": check_sound, "table": check_table}[takes](content)
         name = PREFIX + hashlib.blake2b(content, digest_size=16, person=takes.encode()).hexdigest()
         path = Path(self._folder.name) / (secrets.token_hex(16) + suffix)
@@ -67,13 +67,13 @@ class Uploads:
             found = self._kept.get(name)
         if found is None or found.takes != takes:
             raise CallError(
-                f"this model takes a {WHAT[takes]}: send it to /api/upload, and the name that comes back here "
-                f"(it is good for {KEPT / 60:.0f} minutes)"
+                f"this model takes a {WHAT[takes]}: send it to /api/upload, and use the returned name here "
+                f"(valid for {KEPT / 60:.0f} minutes)"
             )
         return found.path
 
     def without_paths(self, sentence: str) -> str:
-        """With words in place of the path of a file that was sent."""
+        """Replace the path of an uploaded file in a message."""
         return re.sub(re.escape(self._folder.name) + r"[\w./-]*", "the file that was sent", sentence)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Uploads:
 
 
 def check_picture(content: bytes) -> str:
-    """The suffix of its format; an error that says why it is no picture."""
+    """Check a picture and return its suffix; raise if it cannot be read."""
     try:
         from PIL import Image
     except ImportError:
@@ -106,7 +106,7 @@ def check_picture(content: bytes) -> str:
         except CallError:
             raise
         except Exception as error:  # Pillow's readers fail in many ways on damaged files
-            told = f"this is no picture that can be read ({type(error).__name__})"
+            told = f"this picture cannot be read ({type(error).__name__})"
             raise CallError(f"{told}: send {_list(PICTURES)}") from None
 
 
@@ -118,7 +118,7 @@ def check_sound(content: bytes) -> str:
     try:
         with soundfile.SoundFile(io.BytesIO(content)) as sound:
             if sound.format not in SOUNDS or not sound.frames:
-                raise CallError(f"this is no recording that can be read: send {_list(SOUNDS)}")
+                raise CallError(f"this recording cannot be read: send {_list(SOUNDS)}")
             if sound.frames / sound.samplerate > SECONDS:
                 raise CallError(f"{sound.frames / sound.samplerate:.0f} seconds are too many: {SECONDS:.0f} at most")
             if sound.frames * sound.channels > SAMPLES:
@@ -129,23 +129,23 @@ def check_sound(content: bytes) -> str:
     except CallError:
         raise
     except (soundfile.SoundFileError, ValueError, OSError, RuntimeError, EOFError) as error:
-        told = f"this is no recording that can be read ({type(error).__name__})"
+        told = f"this recording cannot be read ({type(error).__name__})"
         raise CallError(f"{told}: send {_list(SOUNDS)}") from None
 
 
 def check_table(content: bytes) -> str:
-    """A model reads it when it is asked; here it is only seen to be lines of text."""
+    """Check that a table is text; the model reads it later."""
     try:
         lines = content.decode("utf-8-sig").strip().splitlines()
     except UnicodeDecodeError:
         lines = []
     if len(lines) < 2 or "\0" in lines[0]:
-        raise CallError("this is no table that can be read: send CSV in UTF-8, with the names of its columns first")
+        raise CallError("this table cannot be read: send CSV in UTF-8, with the names of its columns first")
     return ".csv"
 
 
 def table_text(path: str | Path) -> str:
-    """As the text of a CSV, so that no path of ours is told; tabs become commas."""
+    """Return a table as CSV text, without a path; tabs become commas."""
     text = Path(path).read_text(encoding="utf-8-sig")
     if "\t" not in text.partition("\n")[0]:
         return text

@@ -1,7 +1,7 @@
-"""`regard train --watch`: the page of a run while it trains, served by a process of its own.
+"""`regard train --watch`: serve the page of a run during training, in a separate process.
 
-The process loads no model, runs at low priority, and ends with the training, however that ends: it reads from a pipe
-that nobody writes to, and whose end it sees when the trainer is no more.
+The process loads no model, runs at low priority, and ends with the training process, even if that is killed: it reads
+from a pipe that closes then.
 """
 
 import os
@@ -23,7 +23,7 @@ LATER = 10  # niceness
 
 @contextmanager
 def watched(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """`say` is told the address, once the page is there. The runs beside this one are on it, too."""
+    """Serve the page; call `say` with its address when it is ready. It also shows the other runs of the folder."""
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
         raise CallError(f"--watch serves a page, which needs the web extra: {pip_install('regard[web]')}")
     process = subprocess.Popen(

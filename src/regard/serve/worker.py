@@ -1,12 +1,12 @@
-"""The work of one model: whatever waits and can be decoded together is, as one batch that others join while it runs.
+"""Continuous batching for one model: waiting requests that can be decoded together form one batch, which others join.
 
-A batch costs little more than a sentence. Nothing waits for company: the oldest request leads, those of its group (the
-same settings) go with it, up to a limit, and whoever comes later joins between two steps (`regard.arriving`). A batch
-takes nobody else while older requests of another group wait and have no lane; so nobody is overtaken for ever.
+A batch costs little more than one sentence. Nothing waits for company: the oldest request starts, others of its group
+(equal settings) join it up to a limit, and later ones join between two steps (`regard.arriving`). A batch accepts no
+more requests while older requests of another group wait without a lane, so that every request gets its turn.
 
-Work that takes long does not keep the model for itself. Each piece of work has a lane, a thread of its own, and lanes
-take turns between steps (`turns`). One lane is for groups only, so that predictions go on while looks fill the others.
-Work that nobody waits for any more, or that turns out to be more than a request may ask for, ends at its next step.
+Long work does not block the model. Each piece of work has a lane (a thread), and lanes take turns between steps
+(`turns`). One lane is for groups only, so that predictions continue while looks fill the others. Work that was
+cancelled or exceeds the limit of a request ends at its next step.
 """
 
 import threading
@@ -20,11 +20,11 @@ from regard.serve.metrics import Metrics
 from regard.serve.running import Answer, Request, RunningBatch, Work
 from regard.serve.turns import Turns
 
-LANES = 3  # pieces of work that may be under way, and one more for groups; six took 100 MB more and gained nothing
+LANES = 3  # concurrent pieces of work, plus one for groups; six took 100 MB more and gained nothing
 
 
 class QueueFullError(Exception):
-    """As many requests wait as may wait, or the service is about to stop."""
+    """The queue is full, or the service is about to stop."""
 
 
 class Worker:
@@ -34,8 +34,8 @@ class Worker:
         self._waiting: deque[Request] = deque()
         self._changed = threading.Condition()
         self._stopping = False
-        self._running: set[Hashable] = set()  # groups that have a batch
-        self._idle = dict.fromkeys((False, True), 0)  # lanes without work: those for anything, those for groups only
+        self._running: set[Hashable] = set()  # groups with a running batch
+        self._idle = dict.fromkeys((False, True), 0)  # idle lanes: general ones, and those for groups only
         self._turns = Turns(self._changed, lambda: any(self._first(kind) for kind, idle in self._idle.items() if idle))
         self._threads = [
             threading.Thread(target=self._lane, args=(number == LANES,), name=f"regard-{name}-{number}", daemon=True)
@@ -47,7 +47,7 @@ class Worker:
             thread.start()
 
     def stop(self) -> None:
-        """Take nothing more, finish what was taken."""
+        """Accept no more requests, and finish the accepted ones."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -59,10 +59,10 @@ class Worker:
         return not self._stopping and all(thread.is_alive() for thread in self._threads)
 
     def submit(self, inputs: list[str], work: Work, group: Hashable | None = None) -> Answer:
-        """The answers to come. One without a group runs by itself."""
+        """Queue a request and return its future answer. A request without a group runs alone."""
         request = Request(group, inputs, work)
         with self._changed:
-            if len(self._waiting) >= self._queue:  # those that have given up make room
+            if len(self._waiting) >= self._queue:  # cancelled requests make room
                 self._waiting = deque(request for request in self._waiting if not request.answer.cancelled())
             if self._stopping or len(self._waiting) >= self._queue:
                 raise QueueFullError
@@ -91,14 +91,14 @@ class Worker:
                 self._turns.end()
 
     def _first(self, groups_only: bool) -> Request | None:
-        """The oldest request that a lane may begin. Who can join a batch that is running does not begin another."""
+        """Return the oldest request that a lane may start. One that can join a running batch starts no other."""
         return next((request for request in self._waiting if self._may_begin(request, groups_only)), None)
 
     def _may_begin(self, request: Request, groups_only: bool) -> bool:
         return (request.group is not None or not groups_only) and request.group not in self._running
 
     def _begin(self, groups_only: bool) -> Request | None:
-        """The oldest request, and the model; nothing, once the service has stopped."""
+        """Wait for the oldest request and the model; return None after the service has stopped."""
         with self._changed:
             self._idle[groups_only] += 1
             self._changed.wait_for(
@@ -116,13 +116,13 @@ class Worker:
             return first
 
     def _next(self, lead: Request, groups_only: bool, room: int) -> list[tuple[Request, Arrived]]:
-        """Inputs of the request that leads and of those that can go with it, in the order in which they came."""
+        """Return inputs of the leading request and of those that can join it, in order of arrival."""
         taken: list[tuple[Request, Arrived]] = []
         with self._changed:
             for request in list(self._waiting):
                 if request is not lead and (lead.group is None or request.group != lead.group):
                     if self._may_begin(request, groups_only) and not self._other_lane(request):
-                        break  # it waits for this lane
+                        break  # this request waits for this lane
                     continue
                 if request.answer.done() or not (request.answers or request.answer.set_running_or_notify_cancel()):
                     self._waiting.remove(request)
@@ -134,5 +134,5 @@ class Worker:
         return taken
 
     def _other_lane(self, request: Request) -> bool:
-        """Whether another lane has nothing to do, and could begin this."""
+        """Return whether another lane is idle and could start this request."""
         return any(idle and self._may_begin(request, kind) for kind, idle in self._idle.items())
