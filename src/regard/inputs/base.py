@@ -136,7 +136,7 @@ class Input(ABC):
     def restore(self, folder: Path) -> None:  # noqa: B027
         """Restore what `save` wrote."""
 
-    # ---------------------------------------------------------------------------------- beside another: inputs/joint.py
+    # -------------------------------------------------------------------------------------- two inputs: inputs/joint.py
     def in_list(self, file: Path, cells: Sequence[str]) -> list[Any]:
         """Convert the cells of a list to inputs as a user would give them; by default the cells themselves."""
         return list(cells)
@@ -147,7 +147,7 @@ class Input(ABC):
         """
         return ReadColumn(values, self.read, self.length, self.collate)
 
-    # ---------------------------------------------------------------------------------------------------- one's own
+    # ------------------------------------------------------------------------------------------------ single inputs
     def parse(self, words: Sequence[str]) -> list[Any]:
         """Convert words of a command line, or lines of a file, to inputs: texts, or media paths."""
         return list(words)
@@ -250,7 +250,7 @@ class Input(ABC):
         """Whether the encoder is frozen and only the layers above it are trained."""
         return False
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def inside(self, item: Any) -> Any:
         """Return the item on the axis of the encoder's self-attention if that differs from the memory's: with the
         class token of a Vision Transformer, or with the positions of an early stage of a CNN.

@@ -20,7 +20,7 @@ from regard.settings.model import TransformerSettings
 
 
 class JointInput(JointData):
-    # ------------------------------------------------------------------------------------------------------- one's own
+    # --------------------------------------------------------------------------------------------------- single inputs
     def collate(self, items: Sequence[JointItem]) -> Joint:
         return Joint(
             self.first.collate([item.first for item in items]), self.second.collate([item.second for item in items])
@@ -42,7 +42,7 @@ class JointInput(JointData):
         blocks = transformer_blocks(decoder, decoder.joint_layers, decoder=False)  # pyright: ignore[reportAttributeAccessIssue]
         return JointEncoder(first, second, blocks, final_norm=final_norm(decoder))
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def afresh(self, item: JointItem) -> JointItem:
         return JointItem(self.first.afresh(item.first), self.second.afresh(item.second))
 

@@ -124,7 +124,7 @@ class MediaInput(Input):
         root = files_root(self.data.files, file)
         return [str(root / cell) for cell in cells]
 
-    # ------------------------------------------------------------------------------------------------------- one's own
+    # --------------------------------------------------------------------------------------------------- single inputs
     def parse(self, words: Sequence[str]) -> list[str]:
         """Return inputs for files, all files of a folder or .tar, one of a .tar (all.tar/a.jpg), or rows of a corpus
         (corpus:NAME#7).

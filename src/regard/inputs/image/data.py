@@ -149,7 +149,7 @@ class ImageData(MediaInput):
             if role == "train" and (first != wanted or others):
                 more = f" (most of them; {len(others) + 1} kinds)" if others else ""
                 what = f"pictures are {first}{more}, the recipe makes them {wanted}"
-                advice = "set data.width, data.height and data.channels if that loses what matters"
+                advice = "set data.width, data.height and data.channels if this loses important details"
                 check.add("warning" if _loses(first, wanted) else "note", role, what, advice, count=len(one.store))
         return {"regions of a picture": f"{self.regions}"}
 

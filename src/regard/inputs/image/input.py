@@ -23,7 +23,7 @@ PLAIN = 16  # cells per side of the picture for baselines
 
 
 class ImageInput(ImageData):
-    # ------------------------------------------------------------------------------------------------------- one's own
+    # --------------------------------------------------------------------------------------------------- single inputs
     def length(self, item: PictureItem) -> int:
         return self.regions
 
@@ -44,7 +44,7 @@ class ImageInput(ImageData):
         s = self.settings
         return build_pooling(s.pooling, s.score, width) if isinstance(s, PoolingSettings) else super().pooling(width)
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def inside(self, item: PictureItem) -> PictureItem:
         body = self.sizes
         if isinstance(body, ConvNet):

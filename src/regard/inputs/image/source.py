@@ -22,7 +22,9 @@ from regard.inputs.image.arrays import is_arrays, load_arrays, of_role
 from regard.inputs.image.decode import pillow
 from regard.inputs.media_source import Entry, MediaSource
 
-UNREADABLE = frozenset((".heic", ".heif", ".avif", ".jxl", ".svg", ".raw"))  # by Pillow alone: named, not overlooked
+UNREADABLE = frozenset(
+    (".heic", ".heif", ".avif", ".jxl", ".svg", ".raw")
+)  # not readable by Pillow alone: reported as bad
 
 
 @cache

@@ -112,7 +112,7 @@ class PromptInput(TokenizedInput):
         bad = store.counts.read.bad
         return store, f"{bad} lines that are no text" if bad else ""
 
-    # ------------------------------------------------------------------------------------------------------- one's own
+    # --------------------------------------------------------------------------------------------------- single inputs
     def read(self, one: Any) -> Prompt:
         """Read a prompt. A begin token comes first if texts start with one or if the prompt is empty."""
         if not isinstance(one, str):
@@ -130,7 +130,7 @@ class PromptInput(TokenizedInput):
     def encoder(self, decoder: Any = None) -> nn.Module:
         raise CallError("a prompt has no encoder: the decoder reads it")
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def axis(self, item: Prompt) -> Axis:
         """Return the axis of tokens with their positions in the text that they form."""
         return written_axis(self.tokenizer, item.ids, self.tokenizer.specials.names)

@@ -17,7 +17,7 @@ class TextTokenizerSettings(Settings):
     )
     size: int = Field(8000, ge=8, description="maximum entries of the vocabulary, including the four special tokens")
     min_frequency: int = Field(1, ge=1, description="how often a character or merged pair must occur to be kept")
-    learn_from: int = Field(50_000_000, ge=1, description="bytes to learn it from, about, taken evenly from all")
+    learn_from: int = Field(50_000_000, ge=1, description="about how many bytes to learn it from, sampled evenly")
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.kind == "bpe" and self.size < 260:

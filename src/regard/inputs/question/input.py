@@ -36,7 +36,7 @@ class QuestionInput(QuestionData):
     def marked(self) -> bool:
         return isinstance(self.settings, EncoderSettings | PretrainedSettings)
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def without(self, item: WindowItem, parts: Collection[int]) -> WindowItem:
         asked = len(item.question)
         question = [index for place, index in enumerate(item.question) if place not in parts]

@@ -95,7 +95,7 @@ class SeriesInput(SeriesReader, Input):
     def pooling(self, width: int) -> nn.Module:
         return build_pooling(self.settings.pooling, self.settings.score, width)
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def without(self, item: SeriesItem, parts: Collection[int]) -> SeriesItem:
         """Return the item with masked steps: each column has its mean over the series."""
         chosen = np.zeros(len(self.firsts(len(item.numbers))), bool)

@@ -250,7 +250,7 @@ def _filled(one: Series, step: Step, places: NDArray[np.float64], notes: _Notes)
     if size > MOST_FILLED * len(one) + 1000:
         raise RegardError(
             f"{notes.table.where}: filling the gaps of a step of {step} would make {size:,} steps of {len(one):,} "
-            "lines; look at the times, or choose data.gaps=split"
+            "lines; check the times, or choose data.gaps=split"
         )
     row = np.searchsorted(places - places[0], np.arange(size) + NEAR, side="right") - 1
     values = one.values[row]

@@ -246,7 +246,7 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
 
 
 def _clock(names: list[str], seen: Mapping[str, list[object]], form: str | None, *, several: bool) -> str | None:
-    """Return the first column if it holds dates, or numbers that rise beside others (in `several` series: any
+    """Return the first column if it holds dates, or numbers that rise along with others (in `several` series: any
     numbers).
     """
     form = form or date_format(seen[names[0]], names[0])

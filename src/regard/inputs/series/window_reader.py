@@ -92,7 +92,7 @@ class WindowReader(SeriesReader):
     def layout(self) -> Layout:
         return Layout.of(self.recipe.data, self.fitted.roles)
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def firsts(self, steps: int) -> list[int]:
         """Return the span of each patch. Patches start a stride apart; the last may only repeat the last value."""
         s = self.recipe.model

@@ -49,7 +49,7 @@ class SoundInput(SoundData):
     def pooling(self, width: int) -> nn.Module:
         return build_pooling(self.settings.pooling, self.settings.score, width)
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def axis(self, item: SoundItem) -> Axis:
         return self.times.axis(item.features)
 

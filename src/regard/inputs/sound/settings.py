@@ -67,7 +67,7 @@ class JoinSettings(Settings):
 
 
 class RecordingSettings(MediaSettings):
-    """Recordings with their targets: what is spoken in them, or labels."""
+    """Recordings with their targets: transcripts or labels."""
 
     path: Column | None = column("path", "first column")
     sound: SoundSettings = Field(SoundSettings.model_validate({}), description="how sound becomes features")

@@ -26,7 +26,7 @@ class TextItem(NamedTuple):
 class TextInput(TextData):
     kind: ClassVar[str] = "text"
 
-    # ------------------------------------------------------------------------------------------------------- one's own
+    # --------------------------------------------------------------------------------------------------- single inputs
     def read(self, one: Any) -> TextItem:
         if not isinstance(one, str):
             raise CallError(f"an input is a text, not {type(one).__name__}")
@@ -85,7 +85,7 @@ class TextInput(TextData):
     def frozen(self) -> bool:
         return isinstance(self.settings, PretrainedReaderSettings) and self.settings.frozen
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def axis(self, item: TextItem) -> Axis:
         return read_axis(self.tokenizer, item.text, item.ids, self.frame.first, self.frame.end)
 

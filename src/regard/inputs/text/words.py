@@ -52,12 +52,12 @@ class WordsInput(WordsReader, TextInput):  # pyright: ignore[reportIncompatibleV
     def example(self, pair: Pair) -> Example:
         return Example(tuple(pair.source.split()), (pair.target,))
 
-    # ------------------------------------------------------------------------------------------------------- one's own
+    # --------------------------------------------------------------------------------------------------- single inputs
     def collate(self, items: Sequence[Any]) -> Any:
         ids = [[piece.id for piece in item.pieces] + [self.frame.end] for item in items]
         return framed(self.frame, ids, [item.places for item in items])
 
-    # --------------------------------------------------------------------------------------------------------- looking
+    # ---------------------------------------------------------------------------------------------------- explanations
     def axis(self, item: Any) -> Axis:
         return words_axis(self.tokenizer, item, self.frame.first, self.frame.end)
 
