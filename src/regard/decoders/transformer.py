@@ -1,4 +1,4 @@
-"""The Transformer decoder: masked self-attention over what was said, cross-attention to the memory.
+"""The Transformer decoder: masked self-attention over the output so far, cross-attention to the memory.
 
     x_t = embedding(y_{t−1}) + position_t;   N blocks;   features = norm(x)
 

@@ -31,7 +31,7 @@ class TransformerState:
     joins = False  # rows share their positions
 
     def join(self, other: "TransformerState") -> "TransformerState":
-        raise TypeError("rows of this state share their positions: nobody joins them")
+        raise TypeError("rows of this state share their positions: no rows can join them")
 
     def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
         memory_rows, copies = share(rows, self.rows // self.copies, self.copies)

@@ -1,4 +1,4 @@
-"""Continuing texts with a language model, token by token, several at once.
+"""Text generation with a language model, token by token, several texts at once.
 
     read the prompt;   then y_t ~ p(y | y_<t), drawn as `sample` draws, until the end token or a limit
 
@@ -28,7 +28,7 @@ from regard.work import before_step
 
 @runtime_checkable
 class Reads(Protocol):
-    """A language model as seen from here."""
+    """The interface of a language model."""
 
     def start(self, rows: int, *, places: int) -> Any: ...
 
@@ -50,7 +50,7 @@ class Sampling(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A token that text `row` goes on with, and its log-probability under the model itself."""
+    """A generated token of text `row`, and its log-probability under the model."""
 
     row: int
     token: int
@@ -69,10 +69,10 @@ def continued(
     device: torch.device,
     ended: Callable[[Written], bool] = lambda written: False,
 ) -> Iterator[Written]:
-    """Tokens as they are written. A text ends with the token `end` (which is told), or when `ended` of a token says so.
+    """Yield tokens as they are generated. A text ends with the token `end` (also yielded), or when `ended` is true.
 
-    Each text draws from numbers of its own, which the seed and its prompt decide: it is the same alone and in company.
-    The second of two equal prompts goes on with other numbers than the first.
+    Random numbers of a text depend on the seed and its prompt, so that it is the same alone and in a batch.
+    The second of two equal prompts gets other numbers than the first.
     """
     texts = [list(prompt)[-(context - 1) :] for prompt in prompts]
     if not all(texts):
@@ -138,7 +138,7 @@ def _choose(
     chance: list[torch.Generator],
     forbidden: Sequence[int],
 ) -> tuple[list[int], list[float]]:
-    """The next token of each row, and its log-probability. Rows inside their prompt draw nothing."""
+    """Return the next token of each row, and its log-probability. Rows inside their prompt are not sampled."""
     own = logits = logits.float()  # sums of very many numbers
     scale = normalizer(own)
     if forbidden:

@@ -1,4 +1,4 @@
-"""CTC while decoding: how probable a beginning is by CTC alone.
+"""CTC prefix scores for decoding: the probability of a prefix by CTC alone.
 
 Watanabe et al. 2017, "Hybrid CTC/Attention Architecture", algorithm 2; Graves 2008, section 7.5.
 For a beginning g, r_n[t] and r_b[t] are the log-probabilities of all paths over frames 0 … t that read g and end in
@@ -35,7 +35,7 @@ class Prefixes:
 
     @classmethod
     def start(cls, scores: Float[Tensor, "B K V"], lengths: Int[Tensor, " B"], copies: int = 1) -> "Prefixes":
-        """The empty beginning: blanks only."""
+        """Return the empty prefix: blanks only."""
         beyond = torch.arange(scores.shape[1], device=scores.device) >= lengths.unsqueeze(1)
         scores = scores.masked_fill(beyond.unsqueeze(2), NEVER)
         scores[:, :, BLANK] = scores[:, :, BLANK].masked_fill(beyond, 0.0)
@@ -73,7 +73,7 @@ class Prefixes:
         return torch.where(self.last == START, 0.0, NEVER)
 
     def step(self, tokens: Int[Tensor, " N"]) -> "Prefixes":
-        """Each beginning with one token more."""
+        """Return each prefix with one more token."""
         phi = torch.where(
             (tokens == self.last).unsqueeze(1), self.in_blank, torch.logaddexp(self.in_token, self.in_blank)
         )

@@ -31,7 +31,7 @@ MOST_STEPS = 4  # and no longer than this
 
 @dataclass(eq=False)
 class Sentence:
-    """An output under way. Whoever sent it here may set `cancelled`: it then leaves without having been found."""
+    """An output in progress. The caller may set `cancelled`: it then leaves the batch without a result."""
 
     constraints: Constraints
     number: int = 0  # decides what it draws, where outputs are drawn at random
@@ -43,7 +43,7 @@ class Sentence:
     tokens: list[list[int]] = field(default_factory=list)  # and with which token
 
     def said(self, beam: int = 0) -> list[int]:
-        """The tokens of a beam so far."""
+        """Return the tokens of a beam so far."""
         said = []
         for origins, tokens in zip(reversed(self.origins), reversed(self.tokens), strict=True):
             said.append(tokens[beam])
@@ -62,7 +62,7 @@ class Batch(Generic[S]):
 
 
 class Choice(NamedTuple):
-    """How each sentence goes on: with which tokens, after which of its beams (None: each after itself)."""
+    """The next tokens of each sentence, and the beams they extend (None: each its own)."""
 
     tokens: Int[Tensor, "S V"]
     scores: Float[Tensor, "S V"]
@@ -72,18 +72,18 @@ class Choice(NamedTuple):
 @runtime_checkable
 class Search(Protocol):
     def choose(self, logits: Float[Tensor, "N V"], batch: Batch) -> Choice:
-        """The next tokens. Sentences that are done with this step are marked so, with what was found."""
+        """Return the next tokens; mark sentences that end with this step as done, with their results."""
         ...
 
 
-Arrivals = Callable[[], tuple[S, Sequence[Sentence]] | None]  # newcomers in their first state; None: nobody, for now
+Arrivals = Callable[[], tuple[S, Sequence[Sentence]] | None]  # new sentences in their first state; None: none for now
 
 
 def decode(model: Steps[S], search: Search, arrivals: Arrivals[S]) -> Iterator[list[Sentence]]:
-    """Sentences as they are done. `arrivals` is asked between two steps, where the state can be joined, and when nobody
-    is left; if nobody comes then, this is the end."""
+    """Yield sentences when they are done. `arrivals` is called between steps where rows can join, and when the
+    batch is empty; if it returns None then, decoding ends."""
     batch: Batch[S] | None = None
-    steps = 0  # since somebody could join
+    steps = 0  # since sentences could join
     while True:
         if batch is None or (batch.state.joins and steps >= min(MOST_STEPS, len(batch.sentences) // FEW)):
             steps = 0
@@ -105,7 +105,7 @@ def decode(model: Steps[S], search: Search, arrivals: Arrivals[S]) -> Iterator[l
 def decode_all(
     model: Steps[S], search: Search, state: S, constraints: Constraints | Sequence[Constraints]
 ) -> list[list[Hypothesis]]:
-    """What is found for sentences that begin together, in their order; constraints of all, or of each."""
+    """Return the results of sentences that start together, in order; constraints for all, or for each."""
     rules = [constraints] * state.rows if isinstance(constraints, Constraints) else constraints
     sentences = [Sentence(one, number) for number, one in enumerate(rules)]
     waiting = [(state, sentences)] if sentences else []
@@ -121,7 +121,7 @@ def _begun(state: S, sentences: Sequence[Sentence]) -> Batch[S]:
 
 @torch.inference_mode()
 def _step(model: Steps[S], search: Search, batch: Batch[S]) -> tuple[Batch[S] | None, list[Sentence]]:
-    """The batch after a step, without those that have left; and who is done since."""
+    """Return the batch after a step, without sentences that left, and the sentences that are done."""
     before_step(len(batch.tokens))
     running = [sentence for sentence in batch.sentences if not sentence.done]
     features, state = model.step(batch.tokens, batch.state)

@@ -1,4 +1,4 @@
-"""All that decoding knows about a model: a state goes into a step and comes out of it, and features become logits."""
+"""The interface between decoding and models: a step takes and returns a state, and features become logits."""
 
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 

@@ -1,10 +1,10 @@
-"""The best spans that two pointers leave: where an answer begins and where it ends.
+"""The best answer spans from the scores of their first and last token.
 
     score(i, j) = s_i + e_j,   i ≤ j < i + longest           over tokens i, j of one window
 
 Devlin et al. 2018, section 4.3 (arXiv:1810.04805): scores of different windows are comparable, since in training a
 window without the answer had to prefer *no answer*. So the least of all windows' scores of it is that of the whole
-document: one window that holds the answer speaks against it. A span that stands in two windows keeps its better score.
+document: one window with the answer is evidence against it. A span in two windows keeps its better score.
 """
 
 from collections.abc import Sequence

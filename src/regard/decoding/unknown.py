@@ -1,6 +1,6 @@
 """Unknown words replaced through attention (PosUnk).
 
-An unknown word in the output is most often a name or a rare word, and attention shows which source word it stands for:
+An unknown word in the output is most often a name or a rare word, and attention shows its source word:
 
     y_t = <unk>   →   dictionary(x_s) or x_s itself,      s = argmax_s a[t, s]
 

@@ -1,4 +1,4 @@
-"""Word alignments: gold links, their two file formats, and how far a set of links is from gold.
+"""Word alignments: gold links, their two file formats, and the alignment error rate.
 
     AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)        precision = |A ∩ P| / |A|        recall = |A ∩ S| / |S|
 
@@ -30,7 +30,7 @@ class Gold:
         object.__setattr__(self, "possible", self.possible | self.sure)
 
     def require_inside(self, source: int, target: int) -> None:
-        """Refuse a link to a word that a pair of so many source and target words does not have."""
+        """Raise a CallError for a link outside a pair with these numbers of source and target words."""
         for i, j in sorted(self.possible):
             if i >= source or j >= target:
                 raise CallError(
@@ -49,7 +49,7 @@ class AlignmentScore:
 
 
 def alignment_score(found: Sequence[Iterable[Link]], gold: Sequence[Gold]) -> AlignmentScore:
-    """Links found in each sentence against its gold ones."""
+    """Return the score of the links found in each sentence against the gold links."""
     if len(found) != len(gold):
         raise CallError(f"links of {len(found)} sentences but gold alignments of {len(gold)}")
     sure_hits = possible_hits = claimed = sure = 0
@@ -62,7 +62,7 @@ def alignment_score(found: Sequence[Iterable[Link]], gold: Sequence[Gold]) -> Al
 
 
 def score_of_counts(sure_hits: int | float, possible_hits: int | float, claimed: int, sure: int) -> AlignmentScore:
-    """The three figures from |A ∩ S|, |A ∩ P| (counted or expected), |A| and |S|."""
+    """Return the score from |A ∩ S|, |A ∩ P| (counted or expected), |A| and |S|."""
     both = claimed + sure
     return AlignmentScore(
         aer=1 - (sure_hits + possible_hits) / both if both else 0.0,
@@ -72,9 +72,9 @@ def score_of_counts(sure_hits: int | float, possible_hits: int | float, claimed:
 
 
 def read_pharaoh(path: Path | str, lengths: Lengths | None = None, *, first: int = 0) -> list[Gold]:
-    """A line a sentence: "0-0 1-2 1?3". A link with "?" or "p" for "-" is a possible one; a line may be empty.
+    """Read one sentence a line: "0-0 1-2 1?3". A link with "?" or "p" for "-" is a possible one; a line may be empty.
 
-    With the `lengths` of the sentences, links to words that are not there are refused. `first=1` for files that count
+    With the `lengths` of the sentences, links to missing words raise an error. `first=1` for files that count
     from 1, as the talp format does ("1-2 3p4"). Lines may also be "source ||| target ||| links", or "links ||| score".
     """
     lines = list(_lines(path))
@@ -115,7 +115,7 @@ def _refuse_outside(where: str, link: Link, length: Link | None, first: int) -> 
 
 
 def write_pharaoh(path: Path | str, alignments: Iterable[Gold]) -> None:
-    """The same format: sure links with "-", those that are only possible with "?"."""
+    """Write the same format: sure links with "-", those that are only possible with "?"."""
     lines = (
         " ".join(f"{i}{'-' if (i, j) in gold.sure else '?'}{j}" for i, j in sorted(gold.possible))
         for gold in alignments
@@ -124,11 +124,11 @@ def write_pharaoh(path: Path | str, alignments: Iterable[Gold]) -> None:
 
 
 def read_naacl(path: Path | str, sentences: int | None = None, lengths: Lengths | None = None) -> list[Gold]:
-    """A line a link: sentence, source word, target word, all counted from 1, then S (if nothing: S) or P.
+    """Read one link a line: sentence, source word, target word, all counted from 1, then S (if nothing: S) or P.
 
-    This is the format of the NAACL 2003 shared job. Word 0 stands for "no word" there, and such links are left out. A
+    This is the format of the NAACL 2003 shared job. Word 0 means "no word" there, and such links are skipped. A
     confidence may follow and is ignored. `sentences` says how many there are, for when the last ones have no link;
-    with their `lengths`, links to words that are not there are refused.
+    with their `lengths`, links to missing words raise an error.
     """
     sure: dict[int, set[Link]] = {}
     possible: dict[int, set[Link]] = {}

@@ -1,10 +1,10 @@
-"""Reading word alignments off attention weights: T target words × S source words, rows that look, columns looked at.
+"""Word alignments from attention weights: T target words (rows, queries) × S source words (columns, keys).
 
-    argmax   each target word is linked to the source word it looks at most      A = {(argmax_i a_ti, t)}
-    two-way  argmax, and each source word still alone is linked to the target word that looks at it most
+    argmax   each target word is linked to the source word of largest weight     A = {(argmax_i a_ti, t)}
+    two-way  argmax, and each source word without a link is linked to the target word of largest weight
 
-Argmax cannot find that one target word stands for two source words ("we are", "estamos"); two-way can. A decoder
-often looks at a word's source one step late, when the word is its input: the shifted reading takes the weights of step
+Argmax cannot link one target word to two source words ("we are", "estamos"); two-way can. A decoder
+often attends to a word's source one step late, when the word is its input: the shifted reading uses weights of step
 t + 1 for word t (Chen et al. 2020, arXiv 2004.14837).
 """
 
@@ -22,14 +22,14 @@ Span = tuple[int, int]
 
 
 def argmax_links(weights: Weights) -> set[Link]:
-    """One source word for each target word (the first of equals)."""
+    """Return one source word for each target word (the first of equals)."""
     if not weights.size:
         return set()
     return {(int(source), target) for target, source in enumerate(weights.argmax(axis=1))}
 
 
 def two_way_links(weights: Weights) -> set[Link]:
-    """Argmax, completed so that no source word is left alone."""
+    """Return the argmax links, completed so that every source word has a link."""
     links = argmax_links(weights)
     if links:
         taken = {source for source, _ in links}
@@ -45,7 +45,7 @@ def merge_subwords(
     *,
     shift: bool = False,
 ) -> Float[np.ndarray, "*b T S"]:
-    """Weights between pieces → between words: the sum over a source word's pieces, the mean over a target word's.
+    """Merge weights of pieces to words: the sum over a source word's pieces, the mean over a target word's.
 
     So do Clark et al. 2019, section 4.1 (arXiv 1906.04341). A span (start, stop) gives a word's pieces; pieces of no
     word (begin and end symbols) drop out. With `shift` each target piece is read one row later; the row of the end
@@ -67,7 +67,7 @@ def merge_subwords(
 
 @dataclass(frozen=True)
 class ReportRow:
-    """One way of looking: a layer's head, the mean of its heads, the mean of all, or a baseline that did not look."""
+    """One source of links: a layer's head, the mean of its heads, the mean of all, or a baseline without attention."""
 
     layer: str
     head: str
@@ -79,7 +79,7 @@ def alignment_report(
     gold: Sequence[Gold],
     reading: Callable[[Weights], set[Link]] = argmax_links,
 ) -> list[ReportRow]:
-    """Every layer and head against gold. `weights[n]` has for sentence n, by the layer's name, heads × words × words.
+    """Score every layer and head. `weights[n]` has for sentence n, by the layer's name, heads × words × words.
 
     Rows: each head, each layer's mean, the mean of all layers, then the baselines. *uniform* links each target word to
     one source word at random (its expected score, in closed form), *diagonal* to the one at the same relative place,
@@ -110,7 +110,7 @@ def alignment_report(
 
 
 def _uniform(tables: Sequence[np.ndarray], gold: Sequence[Gold]) -> AlignmentScore:
-    """With one random link a target word, each gold link is hit with probability 1 / S."""
+    """Return the expected score of one random link a target word: each gold link is hit with probability 1 / S."""
     sources = [max(1, table.shape[1]) for table in tables]
     sure_hits = sum(len(right.sure) / size for right, size in zip(gold, sources, strict=True))
     possible_hits = sum(len(right.possible) / size for right, size in zip(gold, sources, strict=True))

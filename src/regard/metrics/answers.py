@@ -21,7 +21,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScore(NamedTuple):
-    """Of one question, or the mean of several: 0 to 1."""
+    """The scores of one question, 0 to 1, or the mean of several."""
 
     exact: float
     f1: float
@@ -32,7 +32,7 @@ def normalize(text: str) -> str:
 
 
 def answer_score(said: str, right: Sequence[str], *, no_answer: bool = False) -> AnswerScore:
-    """The best over all right answers, each score by itself. `no_answer`: by the rules of v2.0; () wants ""."""
+    """Return the best of each score over all right answers. `no_answer`: by the rules of v2.0; () wants ""."""
     if no_answer:
         right = [text for text in right if normalize(text)] or [""]
     return AnswerScore(
@@ -52,25 +52,25 @@ def _f1(said: list[str], right: list[str], no_answer: bool) -> float:
 
 
 def mean_score(scores: Sequence[AnswerScore]) -> AnswerScore:
-    """In per cent, as SQuAD's scripts print it."""
+    """Return the mean in per cent, as SQuAD's scripts print it."""
     count = max(1, len(scores))
     return AnswerScore(100 * sum(s.exact for s in scores) / count, 100 * sum(s.f1 for s in scores) / count)
 
 
 class Threshold(NamedTuple):
-    """Where to say that there is no answer: if the log-odds of that are above `value`, F1 is `f1`."""
+    """The threshold for *no answer*, which is predicted if its log-odds are above `value`; F1 is then `f1`."""
 
     value: float
     f1: float
 
 
 def best_threshold(odds: Sequence[float], spoken: Sequence[float], silent: Sequence[float]) -> Threshold:
-    """The threshold of the best mean F1, as evaluate-v2.0.py looks for it.
+    """Return the threshold of the best mean F1, computed as in evaluate-v2.0.py.
 
-    `odds`: of *no answer* against the best span, for each question; `spoken`: its F1 if the span is said; `silent`: its
-    F1 if nothing is said.
+    `odds`: of *no answer* against the best span, for each question; `spoken`: its F1 with the span; `silent`: its
+    F1 if no answer is predicted.
     """
-    # From silence about all to speech about all, the surest first. Questions of equal odds go together.
+    # From no answers to all answers, in the order of the odds. Questions of equal odds change together.
     order = sorted(range(len(odds)), key=lambda i: odds[i])
     total = sum(silent)
     best, value = total, (odds[order[0]] - 1.0 if order else 0.0)

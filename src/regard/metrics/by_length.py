@@ -1,4 +1,4 @@
-"""BLEU by the length of the source: the plot that made attention's case.
+"""BLEU by the length of the source.
 
 Bahdanau, Cho and Bengio 2015, figure 2 (arXiv 1409.0473).
 """
@@ -29,13 +29,13 @@ class LengthBin:
 def bleu_by_length(
     sources: Sequence[str], hypotheses: Sequence[str], references: References, edges: Sequence[int] = EDGES
 ) -> list[LengthBin]:
-    """One bin from each edge up to the next, the last one open; words are what spaces separate.
+    """Return one bin from each edge up to the next, the last one open; words are separated by spaces.
 
     Sources shorter than the first edge belong to the first bin. Bins without a sentence are left out.
     """
     if not len(sources) == len(hypotheses) == len(references):
         raise CallError(
-            f"{len(sources)} sources, {len(hypotheses)} hypotheses, {len(references)} references: not a match"
+            f"{len(sources)} sources, {len(hypotheses)} hypotheses, {len(references)} references: must be equal"
         )
     if list(edges) != sorted(set(edges)) or not edges:
         raise CallError(f"edges={list(edges)} must grow from one to the next")

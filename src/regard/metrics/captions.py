@@ -27,7 +27,7 @@ Gram = tuple[str, ...]
 
 
 def plain_words(text: str) -> list[str]:
-    """What is compared: words in lower case, without punctuation."""
+    """Return the words in lower case, without punctuation."""
     return WORD.findall(text.lower())
 
 
@@ -48,7 +48,7 @@ def caption_bleu(said: Sequence[str], references: Sequence[Sequence[str]]) -> di
 
 
 def cider(said: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """CIDEr-D, 0 to 10; document frequencies are those of the given references."""
+    """Return CIDEr-D, 0 to 10; document frequencies are those of the given references."""
     _require_pairs(said, references)
     counted = [[_grams(plain_words(text)) for text in given] for given in references]
     pictures: Counter[Gram] = Counter()

@@ -7,7 +7,7 @@
     calibration error   Σ_b n_b/n |right_b − p̄_b|  over ten bins of probability: Guo et al. 2017, eq. 3 to 5
                         (arXiv:1706.04599). Of several labels every decision counts, by the probability of yes
 
-What does not occur has no precision or recall: 0 over 0 is 0 here, as in scikit-learn with zero_division=0, but a class
+Precision and recall of absent classes (0 over 0) are 0, as in scikit-learn with zero_division=0, but a class
 that neither the data nor the answers have is left out of the macro mean.
 """
 
@@ -23,7 +23,7 @@ BINS = 10
 
 @dataclass(frozen=True)
 class ClassScore:
-    """One class: how often it was right to say it, and how often it was said where it was right."""
+    """Precision, recall and F1 of one class."""
 
     name: str
     precision: float
@@ -41,7 +41,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Bin:
-    """The decisions of one bin of probability: how sure they were, and how often right."""
+    """The decisions of one bin of probability: mean probability, and share that is right."""
 
     low: float
     high: float
@@ -57,13 +57,13 @@ class Bin:
 
 
 def confusion(gold: Int[np.ndarray, " M"], said: Int[np.ndarray, " M"], classes: int) -> Int[np.ndarray, "N N"]:
-    """Rows: what is right; columns: what was said. Examples whose class is not known (−1) are left out."""
+    """Return the confusion matrix. Rows: right classes; columns: predictions. Examples of class −1 are skipped."""
     known = gold >= 0
     return np.bincount(gold[known] * classes + said[known], minlength=classes**2).reshape(classes, classes)
 
 
 def one_hot(classes: Int[np.ndarray, " M"], count: int) -> Bool[np.ndarray, "M N"]:
-    """A table of yes and no; a row without any for a class that is not known."""
+    """Return a boolean table with one column a class; the row of an unknown class is all False."""
     return classes[:, None] == np.arange(count)
 
 
@@ -87,14 +87,14 @@ def micro_f1(gold: Bool[np.ndarray, "M N"], said: Bool[np.ndarray, "M N"]) -> fl
 
 
 def exact(gold: Bool[np.ndarray, "M N"], said: Bool[np.ndarray, "M N"]) -> float:
-    """Examples whose labels are all right, and no other."""
+    """Return the share of examples whose set of labels is exactly right."""
     return _share((gold == said).all(1).sum(), len(gold))
 
 
 def reliability(
     probability: Float[np.ndarray, " M"], right: Bool[np.ndarray, " M"], bins: int = BINS
 ) -> tuple[float, list[Bin]]:
-    """The expected calibration error, and the bins that have anything in them."""
+    """Return the expected calibration error, and the bins that are not empty."""
     place = np.clip(np.ceil(probability * bins).astype(int) - 1, 0, bins - 1)  # (0, 0.1], (0.1, 0.2], ...
     found = []
     for number in range(bins):

@@ -20,9 +20,9 @@ def edit_distance(left: Tokens, right: Tokens) -> int:
 
 
 def token_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
-    """In percent. `references[i]` are all the right answers for `hypotheses[i]`, each a sequence of tokens.
+    """Return percent. `references[i]` are all the right answers for `hypotheses[i]`, each a sequence of tokens.
 
-    Of phonemes it is the phoneme error rate, of words the word error rate of speech, of a str that of characters.
+    With phonemes it is the phoneme error rate, with words the word error rate, with a str the character error rate.
     """
     _check(hypotheses, references)
     distance = length = 0
@@ -36,7 +36,7 @@ def token_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence
 
 
 def sequence_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
-    """The share of hypotheses that equal none of their references, in percent: the word error rate of spelling."""
+    """Return the percentage of hypotheses that equal none of their references: the word error rate of spelling."""
     _check(hypotheses, references)
     wrong = sum(
         all(list(hypothesis) != list(r) for r in right)

@@ -1,10 +1,10 @@
-"""95% intervals of scores: how far a score on n examples may be from the score on all examples of its kind.
+"""95% confidence intervals of scores on n examples.
 
     share     (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n),  z = 1.96          Wilson 1927
-    others    the score of n examples that are drawn with replacement, many times; its 2.5% and 97.5% quantiles
+    others    the score of n examples that are sampled with replacement, many times; its 2.5% and 97.5% quantiles
               (bootstrap: Efron 1979; of two systems on the same draws: Koehn 2004, aclanthology.org/W04-3250)
 
-What a score is computed of is a table with a row for each example (its hits, its n-grams, its errors), so that a draw
+A score is computed from a table with a row for each example (its hits, its n-grams, its errors), so that a sample
 is an index of rows.
 """
 
@@ -30,7 +30,7 @@ class Interval(NamedTuple):
 
 
 def wilson(hits: float, count: int) -> Interval:
-    """The interval of a share, 0 to 1."""
+    """Return the interval of a share, 0 to 1."""
     if not count:
         return Interval(0.0, 1.0)
     share, square = hits / count, Z * Z / count
@@ -40,7 +40,7 @@ def wilson(hits: float, count: int) -> Interval:
 
 
 def bootstrap(tables: Sequence[Table], value: Value, *, seconds: float = SECONDS) -> Float[np.ndarray, "D S"]:
-    """Scores of several systems on the same draws of examples: a row a draw, a column a system; always the same."""
+    """Return scores of several systems on the same samples: a row a sample, a column a system; deterministic."""
     chance, size = np.random.default_rng(0), len(tables[0])
     found: list[list[float]] = []
     end = time.monotonic() + seconds
@@ -51,6 +51,6 @@ def bootstrap(tables: Sequence[Table], value: Value, *, seconds: float = SECONDS
 
 
 def middle(values: Float[np.ndarray, " D"]) -> Interval:
-    """The middle 95% of some values."""
+    """Return the middle 95% of some values."""
     low, high = np.quantile(values, [0.025, 0.975])
     return Interval(float(low), float(high))

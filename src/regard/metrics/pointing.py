@@ -1,4 +1,4 @@
-"""The pointing game: does the region with the largest weight lie where it should? Zhang et al. 2016, section 4.2
+"""The pointing game: whether the region of largest weight is in the right box. Zhang et al. 2016, section 4.2
 (arXiv:1608.00507), whose 15 pixels of tolerance are left out: a region is larger than that.
 """
 
@@ -35,7 +35,7 @@ def pointed(
 
 
 def pointing_scores(found: Sequence[Pointed]) -> dict[str, float]:
-    """In percent; nothing, where nobody knows a box."""
+    """Return the scores in percent; empty without boxes."""
     if not found:
         return {}
     return {

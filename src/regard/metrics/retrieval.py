@@ -5,8 +5,8 @@
 
 Manning et al. 2008, "Introduction to Information Retrieval", chapter 8; MRR: Voorhees 1999 (TREC-8). With several right
 answers, one of them among the first k is enough, as for pictures with five captions (Hodosh et al. 2013, section 5.1).
-Of wrong answers with the same score half come before the right one, as they would on average in random order: a model
-that gives every text the same vector is at chance. A score that is not a number is a miss. Answers with the same text
+Half of the wrong answers with an equal score rank before the right one, as on average in random order: a model
+with the same vector for every text is at chance. A NaN score is a miss. Answers with the same text
 are all right.
 """
 
@@ -24,7 +24,7 @@ AT = (1, 5, 10)
 def ranks(
     queries: Float[np.ndarray, "N D"], answers: Float[np.ndarray, "M D"], right: Sequence[Sequence[int]] | None = None
 ) -> Float[np.ndarray, " N"]:
-    """The rank of the best right answer among all answers, by the dot product with query i.
+    """Return the rank of the best right answer among all answers, by the dot product with query i.
 
     `right`: the answers that are right for each query; by default answer i for query i.
     """
@@ -35,7 +35,7 @@ def ranks(
         own = np.empty(len(scores))
         for row, some in enumerate(right[start : start + ROWS]):
             own[row] = scores[row, list(some)].max()
-            scores[row, list(some)] = -np.inf  # what is right does not come before what is right
+            scores[row, list(some)] = -np.inf  # right answers do not compete with each other
         equal = abs(scores - own[:, None]) <= SAME
         below = scores < own[:, None] - SAME
         rank = 1.0 + (~(below | equal)).sum(1) + equal.sum(1) / 2
@@ -46,7 +46,7 @@ def ranks(
 def retrieval(
     sources: Float[np.ndarray, "N D"], targets: Float[np.ndarray, "N D"], pairs: Sequence[tuple[str, str]]
 ) -> dict[str, float]:
-    """Of vectors of length 1 of these pairs: the mean of both directions of `partner_ranks`."""
+    """Return the scores of unit vectors of these pairs: the mean of both directions of `partner_ranks`."""
     both = np.concatenate(partner_ranks(sources, targets, pairs))
     return {"recall_at_1": float((both == 1).mean()), "mrr": float((1 / both).mean())}
 
@@ -54,9 +54,9 @@ def retrieval(
 def partner_ranks(
     sources: Float[np.ndarray, "N D"], targets: Float[np.ndarray, "N D"], pairs: Sequence[tuple[str, str]]
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """The rank of each target for its source, and the other way round.
+    """Return the rank of each target for its source, and of each source for its target.
 
-    Where a text occurs in several pairs, each place of it is right.
+    If a text occurs in several pairs, each of them is right.
     """
     there = ranks(sources, targets, _same([target for _, target in pairs]))
     return there, ranks(targets, sources, _same([source for source, _ in pairs]))
@@ -72,7 +72,7 @@ def _same(texts: Sequence[str]) -> list[list[int]]:
 
 def places_of(texts: Sequence[Sequence[str]]) -> list[list[int]]:
     """The places of the captions that are right for each picture, among all captions one after the other."""
-    places: dict[str, list[int]] = {}  # captions that say the same
+    places: dict[str, list[int]] = {}  # equal captions
     for place, text in enumerate(text for some in texts for text in some):
         places.setdefault(text, []).append(place)
     return [[place for text in dict.fromkeys(some) for place in places[text]] for some in texts]
@@ -84,14 +84,14 @@ def recall(ranks: Float[np.ndarray, " N"], at: int) -> float:
 
 
 def blind_recall(right: Sequence[Sequence[int]], answers: int, at: int) -> float:
-    """What `recall` is, on average, of answers in random order: 1 − Π_{j<k} (M − r − j) / (M − j), in percent."""
+    """Return the mean `recall` of answers in random order: 1 − Π_{j<k} (M − r − j) / (M − j), in percent."""
     steps = np.arange(min(at, answers))
     missed = [np.prod(np.clip(answers - len(some) - steps, 0, None) / (answers - steps)) for some in right]
     return 100 * (1 - float(np.mean(missed))) if missed else 0.0
 
 
 class BothWays(NamedTuple):
-    """Recalls by name, and the same as a table with what chance would give."""
+    """Recalls by name, and a table with the values at chance."""
 
     values: dict[str, float]
     rows: list[dict[str, Any]]
@@ -100,12 +100,12 @@ class BothWays(NamedTuple):
 def retrieval_both_ways(
     images: Float[np.ndarray, "N D"], captions: Float[np.ndarray, "M D"], texts: Sequence[Sequence[str]]
 ) -> BothWays:
-    """Recall at 1, 5 and 10 and the median rank, of each picture among all captions and of each caption among pictures.
+    """Return recall at 1, 5, 10 and median rank, of pictures among all captions and of captions among pictures.
 
-    `texts`: the captions of each picture, in the order of their vectors. What is said of two pictures in the same words
+    `texts`: the captions of each picture, in the order of their vectors. A caption of two pictures
     is right for both.
     """
-    owners: dict[str, list[int]] = {}  # pictures of which a caption is said
+    owners: dict[str, list[int]] = {}  # the pictures of each caption
     said = [text for some in texts for text in some]
     for number, some in enumerate(texts):
         for text in dict.fromkeys(some):

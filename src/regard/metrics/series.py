@@ -5,7 +5,7 @@
     pinball = mean over quantiles q of max(q e, (q − 1) e)                     Koenker and Bassett 1978
     coverage = share of y between the lowest and the highest quantile
 
-MASE is the error in units of what saying "as a season ago" costs on the training part: below 1 is better than that.
+MASE is the error relative to that of the forecast "as a season ago" on the training part: below 1 is better.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 @dataclass
 class Errors:
-    """Sums over windows, in P periods, of one way of forecasting."""
+    """Error sums over windows, in P periods, of one forecaster."""
 
     squared: Float[np.ndarray, "P T M"]
     absolute: Float[np.ndarray, "P T M"]

@@ -1,12 +1,12 @@
-"""Spans that tags mark, and how many of them are right: exact boundaries and label, or nothing.
+"""Scores of tagged spans: a span is right if its boundaries and label are exact.
 
-    BIO      B-PER I-PER O              B begins, I goes on; an I that follows nothing of its label begins, too
+    BIO      B-PER I-PER O              B begins, I continues; an I without a preceding tag of its label begins, too
     BIOES    B-PER E-PER S-LOC O        E ends, S is a span of one word
 
-    precision = right / said        recall = right / there are        F₁ = 2 right / (said + there are)
+    precision = right / predicted    recall = right / gold    F₁ = 2 right / (predicted + gold)
 
 Counted as conlleval does (Tjong Kim Sang and Buchholz 2000, section 4, aclanthology.org/W00-0726), which reads both
-schemes, and a wrong beginning leniently. All in per cent.
+schemes, and accepts a wrong first tag. All in per cent.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ class Span(NamedTuple):
 
 
 def marks_spans(tags: Sequence[str]) -> bool:
-    """Whether these tags are of one of the schemes: O, and prefixes with a label, at least one of which begins."""
+    """Whether these tags are of one of the schemes: O, and prefixes with a label, with at least one first tag."""
     parts = [tag.partition("-") for tag in tags if tag != "O"]
     fits = all(prefix in BEGINS + GOES_ON and dash and label for prefix, dash, label in parts)
     return bool(parts) and fits and any(prefix in BEGINS for prefix, _, _ in parts)
@@ -44,7 +44,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
 
 
 def violations(tags: Sequence[str]) -> Iterator[int]:
-    """The places of tags that go on with what was not begun."""
+    """Yield the positions of tags that continue a span that did not begin."""
     before = "O"
     for place, tag in enumerate(tags):
         prefix, _, label = tag.partition("-")
@@ -55,7 +55,7 @@ def violations(tags: Sequence[str]) -> Iterator[int]:
 
 
 def span_scores(right: Sequence[Sequence[str]], said: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Of all spans (`label` is empty), and of each label; `right` and `said` are the tags of each text."""
+    """Score all spans (`label` is empty), and each label; `right` and `said` are the tags of each text."""
     there, given, hits = Counter[str](), Counter[str](), Counter[str]()
     for one, other in zip(right, said, strict=True):
         mine, its = set(spans(one)), set(spans(other))

@@ -50,7 +50,7 @@ class Timing:
 
 
 def timing(heard: Sequence[float], gold: Sequence[tuple[float, float]]) -> Timing:
-    """When each piece of text was heard, against the intervals in which it was really there."""
+    """Compare the predicted time of each piece of text with its true interval."""
     if not gold or len(heard) != len(gold):
         raise CallError(f"{len(heard)} times and {len(gold)} intervals: they must pair up")
     times, intervals = np.asarray(heard), np.asarray(gold)
@@ -59,28 +59,28 @@ def timing(heard: Sequence[float], gold: Sequence[tuple[float, float]]) -> Timin
 
 
 def expected_times(weights: Float[np.ndarray, "T K"], times: Float[np.ndarray, " K"]) -> Float[np.ndarray, " T"]:
-    """When each step looked, on average: Σ_k a_tk time_k. Weights may sum to less than one, where some are left out."""
+    """Return the mean attended time of each step: Σ_k a_tk time_k. Weights may sum to less than one."""
     return (weights @ times) / np.maximum(weights.sum(axis=1), 1e-9)
 
 
 def median_times(weights: Float[np.ndarray, "T K"], edges: Float[np.ndarray, " K1"]) -> Float[np.ndarray, " T"]:
-    """The moment before and after which each step has half of its weight.
+    """Return the median attended time of each step.
 
-    A second glance at a neighbor draws the mean to it, and where a sound is long, so that its weight is shared by many
-    vectors, the highest single weight may be that glance. The median minds neither.
+    A second peak at a neighbor shifts the mean. In a long sound, whose weight is spread over many
+    vectors, that peak may be the highest single weight. The median is robust to both.
     """
     return middle_spans(weights, edges, share=0.0)[:, 0]
 
 
 def peak_times(weights: Float[np.ndarray, "T K"], times: Float[np.ndarray, " K"]) -> Float[np.ndarray, " T"]:
-    """When each step looked most."""
+    """Return the time of the largest weight of each step."""
     return times[weights.argmax(axis=1)]
 
 
 def middle_spans(
     weights: Float[np.ndarray, "T K"], edges: Float[np.ndarray, " K1"], share: float = 0.8
 ) -> Float[np.ndarray, "T 2"]:
-    """From when to when each step looked: the middle of the time that holds `share` of its weight.
+    """Return the attended interval of each step: the middle of the time, with `share` of its weight.
 
     `edges`: when each of the K vectors begins and, last, when the last one ends; weight is spread evenly in between.
     """

@@ -1,6 +1,6 @@
 """Scores of text against references, as the field computes them: sacreBLEU (Post 2018, arXiv 1804.08771).
 
-BLEU can only be compared with its signature (tokenization, case, smoothing, version), so no score goes without one.
+BLEU can only be compared with its signature (tokenization, case, smoothing, version), so every score has one.
 A reference is a sentence, or several where any of them is right.
 """
 
@@ -104,7 +104,7 @@ def exact_match(hypotheses: Sequence[str], references: References) -> float:
 def bleu_counts(
     hypotheses: Sequence[str], references: References, *, tokenizer: str | None = None
 ) -> Float[np.ndarray, "N K"]:
-    """What each sentence adds to corpus BLEU: its length and its reference's, n-grams that match, and all of them."""
+    """Return what each sentence adds to corpus BLEU: both lengths, matching n-grams, and all n-grams."""
     from sacrebleu.metrics.bleu import BLEU
 
     lists = _as_lists(hypotheses, references)

@@ -18,8 +18,8 @@ class TextScores(NamedTuple):
 
 
 def text_scores(sources: Sequence[str], said: Sequence[str], references: Sequence[str]) -> TextScores:
-    """BLEU, chrF and TER are taken line by line, as everybody does, so that they can be compared. Exact match and error
-    rates count a line as right if any line of the same source says so: a word may have several pronunciations.
+    """Compute BLEU, chrF and TER line by line, as usual, so that they can be compared. Exact match and error
+    rates accept any reference of the same source: a word may have several pronunciations.
     """
     found = [bleu(said, references), chrf(said, references), ter(said, references)]
     answers: dict[str, dict[str, None]] = {}

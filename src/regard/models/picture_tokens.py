@@ -78,7 +78,7 @@ class PictureTokenizer(nn.Module):
         return self.codebook.codes(z.flatten(0, 1)).view(z.shape[:2])
 
     def pictures(self, codes: Int[Tensor, "B K"], drawn: Int[Tensor, " B"] | None = None) -> UInt8[Tensor, "B C H W"]:
-        """`drawn`: only so many regions of each are there yet; in the place of the others is the mean of all codes."""
+        """`drawn`: number of regions generated so far; the others are filled with the mean of all codes."""
         drawn = torch.full_like(codes[:, 0], codes.shape[1]) if drawn is None else drawn
         return (self.painted(codes, drawn) * 255).round().to(torch.uint8)
 

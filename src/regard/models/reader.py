@@ -1,4 +1,4 @@
-"""Readers: a question and a document, and two pointers to where the answer begins and ends.
+"""Readers: a question and a document as input, two pointers to the first and last token of the answer as output.
 
     p(start = t) = softmax_t(s),    p(end = t) = softmax_t(e),    L = −½ (log p(start) + log p(end))
 

@@ -1,4 +1,4 @@
-"""One table for several jobs: what a token is told by, and what it is read as.
+"""Weight tying: one table for output layer and embeddings.
 
 "output": the output layer's matrix is the decoder's embedding table (Press and Wolf 2016, arXiv:1608.05859); "all": and
 the encoder's table, too, which takes one vocabulary for both sides.

@@ -1,4 +1,4 @@
-"""Pictures and texts as vectors of one space: near each other where the text says what the picture shows.
+"""Pictures and texts as vectors in one space, trained so that matching pairs are close.
 
     I = W_i pool(image encoder(picture)) / ‖·‖          T = W_t pool(text encoder(text)) / ‖·‖
     s_ij = e^t I_i · T_j,   e^t ≤ 100          L: see `layers/contrast.py`
@@ -26,7 +26,7 @@ MOST = math.log(100.0)
 
 @runtime_checkable
 class Matched(Protocol):
-    """Pictures and texts, one of each a row, and whether text j says what picture i shows."""
+    """Pictures and texts, one of each a row, and whether text j matches picture i."""
 
     @property
     def source(self) -> Tensor: ...

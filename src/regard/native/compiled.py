@@ -72,10 +72,10 @@ def _check(code: int, _function: object, _arguments: object) -> None:
 def compiled() -> Path:
     """The file with the kernels, compiled now if it is not there yet."""
     if os.environ.get("REGARD_NATIVE", "").lower() in ("off", "0", "false", "no"):
-        raise NotCompiledError("REGARD_NATIVE says so")
+        raise NotCompiledError("disabled by REGARD_NATIVE")
     compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
     if compiler is None:
-        raise NotCompiledError("there is no C compiler (cc, gcc or clang)")
+        raise NotCompiledError("no C compiler found (cc, gcc or clang)")
     try:
         place = user_cache() / "native" / f"{_key(compiler)}.so"
         failed = place.with_suffix(".failed")

@@ -19,7 +19,7 @@ from regard.native.training import Parts, Texts
 
 
 def plain(layer: nn.Module) -> bool:
-    """A linear layer to which nobody listens, in training."""
+    """Apply a linear layer without hooks, in training."""
     return (
         type(layer) is nn.Linear
         and layer.training

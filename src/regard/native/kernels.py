@@ -156,7 +156,7 @@ def lanes() -> int:
 
 
 def tiles_for(count: Int[Tensor, " S"]) -> Int[Tensor, " S"]:
-    """How many tiles so many keys have."""
+    """Return the number of tiles for this many keys."""
     return (count + (lanes() - 1)) // lanes()
 
 

@@ -51,7 +51,7 @@ ROUNDS = 7
 
 
 def suits(*tensors: Tensor) -> bool:
-    """Whether gradients of these are asked for, nobody watches or translates what happens, and kernels are faster."""
+    """Whether gradients are needed, no hook or graph export is active, and the kernels are faster."""
     return (
         not torch.compiler.is_compiling()
         and torch.is_grad_enabled()
