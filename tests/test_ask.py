@@ -202,7 +202,7 @@ def test_vectors_are_told_by_their_kind_and_must_have_one_width():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model.tied": "all"}, "one vocabulary of both texts"),
+        ({"model.tied": "all"}, "one vocabulary for both texts"),
         ({"model.positions": "rotary"}, "words and regions have none"),
         ({"data.tokenizer": {"joint": True}}, "have separate vocabularies"),
         ({"data.augment": {"flip": True}}, "left and right would be swapped"),

@@ -181,7 +181,7 @@ def test_bad_lines_and_pictures_are_named_and_refused(listed, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model.tied": "all"}, "word vectors of what is read"),
+        ({"model.tied": "all"}, "word vectors of the input"),
         ({"model.gate": True, "model.context": "initial"}, "needs context=attention"),
         ({"data.augment": {"mixup": 0.2}}, "two captions have no mean"),
         ({"model.encoder": {"kind": "vit", "patch": 7}}, r"model\.encoder\.patch=7 must divide data\.height=12"),

@@ -216,7 +216,7 @@ def test_heads_can_be_silenced_and_only_what_fits_can_be_looked_at(transformer):
     file = str(folder / "calls" / "train-002.wav")
     without = run.look(file, output="12", without=["cross.0.1"])
     assert without.scores != run.look(file, output="12").scores
-    with pytest.raises(CallError, match=r"up to decoding.window=0.5 can be looked at"):
+    with pytest.raises(CallError, match=r"look takes at most decoding.window=0.5"):
         run.look(file, window=0.5)
     with pytest.raises(CallError, match="gold links"):
         run.look(file, gold=Gold(frozenset(), frozenset()))
@@ -422,7 +422,7 @@ def test_mistakes_in_a_recipe_are_told():
             "tones", ["data.sound.hop=0.5", "data.name_text=x(", "data.tokenizer.joint=true", "model.tied=all"]
         )
     message = str(error.value)
-    for part in ("would be lost", "no regular expression", "has one text only", "one vocabulary of both texts"):
+    for part in ("would be lost", "no regular expression", "has one text only", "one vocabulary for both texts"):
         assert part in message
 
 

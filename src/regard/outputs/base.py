@@ -256,7 +256,7 @@ class Output(ABC, Generic[R, I, M]):
 
     def given_candidates(self, model: M, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Candidate]:
         """Return each output with its log-probability or score for its input."""
-        raise CallError("what this model says cannot be scored; regard evaluate holds it against data")
+        raise CallError("the output of this model cannot be scored; use regard evaluate")
 
     def given(self, words: Sequence[str]) -> list[Any]:
         """Parse command-line arguments that name outputs; see `takes_files`."""

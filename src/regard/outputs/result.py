@@ -15,7 +15,7 @@ class Candidate:
     log_probability   log p(output | input) by the model: the natural logarithm, summed over all tokens, the end
                       included; None where there is no such thing (vectors, numbers)
     score             what outputs are ranked by, the largest first. Of a text that a decoder writes:
-                      log_probability / length ** decoding.length_penalty, and what else the search was told to heed
+                      log_probability / length ** decoding.length_penalty, and the other scores of the search
                       (coverage, CTC, a language model). Of a label: its probability. Where vectors are compared: a
                       cosine. Else log_probability itself
     """
