@@ -112,7 +112,7 @@ def bomb(width, height):
         (saved(plain(size=(300, 300)))[:120], "damaged or cut short"),
         (bomb(30_000, 30_000), "far too large|more than data.max_pixels"),
         (bomb(9_000, 9_000), "81,000,000|9,000×9,000 pixels are more than data.max_pixels=50,000,000 allows"),
-        (saved(Image.fromarray(np.full((6, 10), np.nan, np.float32)), "TIFF"), "not numbers"),
+        (saved(Image.fromarray(np.full((6, 10), np.nan, np.float32)), "TIFF"), "some of its pixels are NaN"),
     ],
 )
 def test_bad_files_say_why(data, reason):
