@@ -1172,7 +1172,7 @@ def test_columns_of_zeros_and_ones_beside_a_label(tmp_path: Path) -> None:
     )
     with pytest.raises(CallError, match="set what separates labels"):
         api.check("languages", {"data.train": str(file), "data.text": "comment_text", "data.label": "toxic+obscene"})
-    with pytest.raises(CallError, match="no column 'toxik'"):
+    with pytest.raises(CallError, match="no such column: 'toxik'"):
         api.check("languages", {"data.train": str(file), "data.label": "toxik+obscene", "data.separator": "|"})
 
 

@@ -81,7 +81,9 @@ def test_parquet(packed, tmp_path):
     assert texts(items[:3]) == PAIRS
     assert bads(items) == [(4, "empty", 1)]
     assert read(path) == items, "there are two columns, and both are texts"
-    with pytest.raises(CallError, match=r"no column data.source='english'; choose from translation.en, translation.es"):
+    with pytest.raises(
+        CallError, match=r"no such column: data.source='english'; choose from translation.en, translation.es"
+    ):
         read(path, source="english")
 
 
@@ -171,7 +173,7 @@ def test_names_of_files_are_told_from_captions(tmp_path):
 
 def test_missing_columns_are_named_before_anything_is_read(tmp_path):
     path = write(tmp_path / "t.tsv", "english\tgerman\na\tb\n")
-    with pytest.raises(CallError, match=r"no column data.target='germna'; did you mean 'german'"):
+    with pytest.raises(CallError, match=r"no such column: data.target='germna'; did you mean 'german'"):
         read(path, source="english", target="germna")
     with pytest.raises(CallError, match=r"data.target=2 \(columns count from 0\), but the first line has 2 columns"):
         read(path, source=0, target=2)
@@ -341,7 +343,7 @@ def test_shards_are_told_from_other_files_and_a_missing_one_is_named(tmp_path):
     others = made("p-00000-of-00002.csv", "p-00001-of-00002.csv", "p-00000-of-00001.csv")
     assert pattern_of(others[:2]).name == "p-?????-of-00002.csv"
     assert [len(group) for group in grouped(others)] == [1, 2]
-    with pytest.raises(CallError, match="2 of 3 shards are there"):
+    with pytest.raises(CallError, match="2 of 3 shards are present"):
         grouped(made("q-00000-of-00003.csv", "q-00002-of-00003.csv"))
 
 

@@ -87,7 +87,7 @@ def test_another_file_than_it_was_is_not_kept(server, tmp_path):
     assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".fetched")]
     (tmp_path / "set").mkdir()  # what others have put there stays
     (tmp_path / "set" / "mine.txt").write_text("mine")
-    with pytest.raises(CallError, match=r"is there, but has no a\.bin"):
+    with pytest.raises(CallError, match=r"exists, but lacks a\.bin"):
         fetch_set("set", one(f"{server}/a.bin"), tmp_path)
 
 

@@ -85,7 +85,7 @@ def test_a_wrong_relation_and_a_blot_are_noticed():
 
 @pytest.mark.parametrize("text", ["", "a red circle", "a pink circle above a red square", "a red circle above it"])
 def test_other_sentences_are_refused(text):
-    with pytest.raises(CallError, match="is no sentence of corpus:shapes"):
+    with pytest.raises(CallError, match="is not a sentence of corpus:shapes"):
         said(text)
 
 

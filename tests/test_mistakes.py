@@ -254,7 +254,9 @@ WORDS = [
     Mistake("predict runs/pairs runs/movies", ("runs/movies is a folder, and this model reads texts",)),
     Mistake("predict runs/pairs hello --input sentences.txt", ("either as arguments or with --input FILE",)),
     Mistake("predict runs/pairs --input nosuch.csv", ("no such file: nosuch.csv",)),
-    Mistake("predict runs/movies --input other.csv", ("no column data.text='review'", "id, comment", "--column NAME")),
+    Mistake(
+        "predict runs/movies --input other.csv", ("no such column: data.text='review'", "id, comment", "--column NAME")
+    ),
     Mistake("predict runs/movies --input broken.csv", ("broken.csv:3: 5 columns", "repair the row"), 1),
     Mistake("predict runs/movies --input sentences.txt --column review", ("--column review", "is not a table")),
     Mistake("predict runs/movies --column review hello", ("give the table with --input FILE",)),
@@ -268,7 +270,7 @@ WORDS = [
     Mistake("evaluate runs/pairs --test pairs.tsv", ("no option --test",)),
     Mistake("evaluate runs/movies data.test=sentences.txt", ("sentences.txt",)),
     Mistake("evaluate runs/pairs data.test=movies.csv", ("names columns (id, review, sentiment)", "Remove the line")),
-    Mistake("evaluate runs/movies data.test=pairs.tsv", ("no column data.text='review'",)),
+    Mistake("evaluate runs/movies data.test=pairs.tsv", ("no such column: data.text='review'",)),
     Mistake("evaluate runs/pairs data.test=nosuch.tsv", ("no such file: nosuch.tsv",)),
     Mistake("export runs/pairs --to torchscript -o out", ("no export to 'torchscript'", "onnx")),
     Mistake("look runs/pairs hello --layer 7", ("layer",)),

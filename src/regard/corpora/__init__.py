@@ -1,6 +1,6 @@
-"""Embedded corpora: data made or found on any machine, so that recipes on it run offline.
+"""Embedded corpora: data that is generated or part of Python packages, so that recipes on it run offline.
 
-In a recipe, `data.train: corpus:pocket` stands for `load("pocket", "train")`.
+In a recipe, `data.train: corpus:pocket` means `load("pocket", "train")`.
 """
 
 from regard.corpora.loading import PREFIX, Corpora

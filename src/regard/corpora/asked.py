@@ -1,6 +1,6 @@
-"""Embedded corpora of two inputs at once: something, a text about it, and what is to come out of both.
+"""Embedded corpora of two inputs: an object, a text about it, and the target.
 
-In a recipe, `data.train: corpus:shapes-questions` stands for `load_asked("shapes-questions", "train")`.
+In a recipe, `data.train: corpus:shapes-questions` means `load_asked("shapes-questions", "train")`.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from regard.corpora.loading import Corpora
 
 
 class Asked(NamedTuple):
-    """Rows of one `name` have the same `first`; `gold` is what else the corpus knows, such as boxes in a picture."""
+    """An example of two inputs. Rows of one `name` have the same `first`; `gold` is additional knowledge of the corpus,
+    such as boxes in a picture."""
 
     name: str
     first: Any

@@ -1,13 +1,13 @@
-"""Does the second sentence follow from the first? Two people, and how they compare.
+"""Sentence pairs for entailment: does the second sentence follow from the first? Two people are compared.
 
     Anna is older than Ben      Ben is younger than Anna      yes
                                 Ben is older than Anna        no
-                                Ben is shorter than Anna      maybe: nothing is said of it
+                                Ben is shorter than Anna      maybe: not mentioned
                                 Ben is younger than Carla     maybe
 
-It takes both sentences to tell: neither of them alone makes an answer more probable than another, so that a model that
-reads only one of the two is right in a third of all cases (the flaw that Gururangan et al. 2018, arXiv:1803.02324,
-found in corpora of this kind that people wrote).
+Both sentences are needed: neither alone makes an answer more probable. A model that reads only one of the two is right
+in a third of all cases. Gururangan et al. 2018 (arXiv:1803.02324) found this flaw in human-written corpora of this
+kind.
 """
 
 from random import Random
@@ -29,7 +29,8 @@ SIZES = {"train": 9_000, "valid": 600, "test": 1_200}
 
 
 def follows(split: str) -> list[Pair]:
-    """Pairs of a split; the two people of the first sentence decide on it: those of testing are new together."""
+    """Return the pairs of a split. The two people of the first sentence determine it: pairs of people in testing are
+    not in training."""
     chance = Random(f"follows {split}")
     found: dict[str, Pair] = {}
     while len(found) < SIZES[split]:
@@ -47,7 +48,7 @@ def _split_of(one: str, other: str) -> str:
 
 
 def _second(one: str, how: str, other: str, third: str, answer: str, chance: Random) -> str:
-    """Seen from the other one: `other` is ... than `one`."""
+    """Return the sentence from the side of the other person: `other` is ... than `one`."""
     if answer == "yes":
         how = TURNED[how]
     if answer == "maybe":

@@ -1,4 +1,4 @@
-"""Embedded corpora by their names: each is made, or read, when it is asked for."""
+"""Load embedded corpora by name; each is generated or read on first use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Corpora(Generic[T]):
-    """`makers`: module:function of each, which takes a split; `what` they are, for whoever asks for another."""
+    """A table of corpora. `makers`: module:function of each, which takes a split; `what`: their noun in errors."""
 
     what: str
     makers: Mapping[str, str]
 
     def load(self, name: str, split: str) -> T:
-        """One split (train, valid or test) of a corpus, named with or without `corpus:`."""
+        """Return a split (train, valid or test) of a corpus, named with or without `corpus:`."""
         name = name.removeprefix(PREFIX)
         if name not in self.makers:
-            raise CallError(f"there is no {self.what} {name!r}{nearest(name, tuple(self.makers))}")
+            raise CallError(f"unknown {self.what}: {name!r}{nearest(name, tuple(self.makers))}")
         if split not in SPLITS:
             raise CallError(f"{name} has no split {split!r}{nearest(split, SPLITS)}")
         return load_object(self.makers[name])(split)

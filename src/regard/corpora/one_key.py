@@ -1,8 +1,8 @@
-"""One key of a telephone, pressed once in a second of noise: which one? What a classifier of sound must find.
+"""Telephone keys for sound classification: one key per second of noise.
 
-Keys sound as in `tones`, for 50 to 250 ms, somewhere in 0.6 to 1.2 seconds of white noise, which is up to 6 dB louder
-than they are or up to 20 dB less loud. Nothing else says which key it is. Labels are the digits, "star" and "hash".
-Every recording follows from its split and number alone, and says when the key was pressed.
+Keys sound as in `tones`, for 50 to 250 ms, somewhere in 0.6 to 1.2 seconds of white noise, 20 dB below to 6 dB above
+the key. Nothing else depends on the key. Labels are the digits, "star" and "hash". Every recording depends only on its
+split and number, and includes the time of the key.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ NAMES = {key: {"*": "star", "#": "hash"}.get(key, key) for key in FREQUENCIES}
 
 
 def one_key(split: str) -> Iterator[Call]:
-    """The recordings of train, valid or test."""
+    """Yield the recordings of train, valid or test."""
     if split not in SIZES:
         raise CallError(f"one-key has no split {split!r}{nearest(split, SIZES)}")
     return (press(split, number) for number in range(SIZES[split]))
@@ -37,7 +37,7 @@ def press(split: str, number: int) -> Call:
 
 
 def write(folder: str | Path, split: str = "test", most: int = 24) -> list[Path]:
-    """Some recordings as files, in a sub-folder for each key: something to try a trained model on."""
+    """Write some recordings as files, in a sub-folder for each key, to try a trained model on."""
     try:
         from soundfile import write as write_wav
     except ImportError:

@@ -1,7 +1,7 @@
-"""One colored shape a picture, somewhere in it, and its name as the label: "red circle", 30 of them.
+"""One colored shape per picture, with its name as the label: "red circle", 30 of them.
 
-The pictures are those of `shapes`, but for the number of things, so a model that has learned words from sentences about
-two and three shapes can be asked for the names of one: zero-shot classification.
+The pictures are like those of `shapes`, with one thing each. A model trained on sentences about two and three shapes
+can be tested on single names: zero-shot classification.
 """
 
 from collections.abc import Iterator

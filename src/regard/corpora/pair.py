@@ -7,9 +7,9 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def words(text: str) -> list[str]:
-    """Words and punctuation marks, in order: what the indexes of an alignment count.
+    """Return words and punctuation marks in order, which the indexes of an alignment count.
 
-    A hyphen or an apostrophe inside a word belongs to it; every other mark stands alone.
+    A hyphen or an apostrophe inside a word belongs to it; every other mark is separate.
 
     >>> words("¿Son las dos?"), words("At two o'clock, twenty-one books.")
     (['¿', 'Son', 'las', 'dos', '?'], ['At', 'two', "o'clock", ',', 'twenty-one', 'books', '.'])

@@ -1,6 +1,7 @@
-"""Embedded corpora of pictures: `shapes` and `one-shape`, drawn from a seed, and `digits`, real ones of scikit-learn.
+"""Embedded corpora of pictures: `shapes` and `one-shape`, generated from a seed, and `digits`, real ones of
+scikit-learn.
 
-In a recipe, `data.train: corpus:shapes` stands for `load_pictures("shapes", "train")`.
+In a recipe, `data.train: corpus:shapes` means `load_pictures("shapes", "train")`.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ Box = tuple[float, float, float, float]  # top, left, bottom, right, in pixels
 
 @dataclass(frozen=True)
 class Noun:
-    """A word of a caption (counted from 0 over what spaces separate), and where the thing it names stands."""
+    """A word of a caption (counted from 0 over space-separated words), and the box of the thing it names."""
 
     word: int
     box: Box
@@ -24,11 +25,11 @@ class Noun:
 
 @dataclass(frozen=True)
 class Pictured:
-    """A picture, the texts that describe it (a caption each, or one label), and where the nouns of each text stand."""
+    """A picture, its texts (captions, or one label), and the boxes of the nouns of each text."""
 
     image: UInt8[np.ndarray, "H W C"]
     texts: tuple[str, ...]
-    nouns: tuple[tuple[Noun, ...], ...] = ()  # one tuple a text; empty where nobody knows
+    nouns: tuple[tuple[Noun, ...], ...] = ()  # one tuple a text; empty if unknown
 
 
 _PICTURES: Corpora[Iterator[Pictured]] = Corpora(

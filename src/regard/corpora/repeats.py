@@ -1,12 +1,12 @@
-"""Letters at random, and then the same letters once more: what a model can know only by looking back.
+"""Random letters, followed by the same letters again: predictable only by looking back.
 
-    qzdkwmqzdkwm        → of the first half nothing can be told, of the second one everything
+    qzdkwmqzdkwm        → the first half is unpredictable, the second is determined
 
-Who has seen `q` before looks for what came after it: an induction head (Olsson et al. 2022, arXiv:2209.11895). It takes
-two layers: one where each token looks at the one before it, and one that looks for tokens whose predecessor is the same
-as the one that is read. So the corpus is the smallest on which such heads appear.
+To predict the letter after `q`, a model looks for the letter that followed `q` before: an induction head (Olsson et al.
+2022, arXiv:2209.11895). It takes two layers: one where each token attends to its predecessor, and one that attends to
+tokens whose predecessor equals the current token. This is the smallest corpus on which such heads appear.
 
-As a pair, a text is the letters once more: what a copier has to write.
+As a pair, the target repeats the source: a copy task.
 """
 
 from random import Random
@@ -20,7 +20,7 @@ SIZES = {"train": 12_000, "valid": 200, "test": 500}
 
 
 def repeats(split: str) -> list[Pair]:
-    """Texts of one split; a text of 8 letters is hardly ever drawn twice."""
+    """Return the texts of one split; a text of 8 letters is hardly ever sampled twice."""
     if split not in SIZES:
         raise CallError(f"repeats has no split {split!r}{nearest(split, SIZES)}")
     chance = Random(f"repeats {split}")

@@ -1,6 +1,6 @@
-"""The corpora that are series: tables of columns by name, the first of them times; and series with a label each.
+"""Embedded corpora of series: tables of named columns, the first of them times; and labeled series.
 
-In a recipe, `data.train: corpus:stocks` stands for `load_series("stocks")`.
+In a recipe, `data.train: corpus:stocks` means `load_series("stocks")`.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,16 +16,16 @@ LABELED: dict[str, Callable[[str], list[ShapeInSeries]]] = {"shapes-of-series": 
 
 
 def load_series(name: str) -> Mapping[str, Any]:
-    """The columns of an embedded table, named with or without `corpus:`."""
+    """Return the columns of an embedded table, named with or without `corpus:`."""
     name = name.removeprefix("corpus:")
     if name not in LOADERS:
-        raise CallError(f"there is no corpus of series {name!r}{nearest(name, LOADERS)}")
+        raise CallError(f"unknown corpus of series: {name!r}{nearest(name, LOADERS)}")
     return LOADERS[name]()
 
 
 def load_labeled_series(name: str, split: str) -> list[ShapeInSeries]:
-    """The series of one split (train, valid or test) of an embedded corpus, named with or without `corpus:`."""
+    """Return the series of one split (train, valid or test) of an embedded corpus, named with or without `corpus:`."""
     name = name.removeprefix("corpus:")
     if name not in LABELED:
-        raise CallError(f"there is no corpus of labeled series {name!r}{nearest(name, LABELED)}")
+        raise CallError(f"unknown corpus of labeled series: {name!r}{nearest(name, LABELED)}")
     return LABELED[name](split)

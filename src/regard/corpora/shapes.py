@@ -1,13 +1,13 @@
-"""Colored shapes and how they stand to each other: pictures from a seed, with captions that are right by construction.
+"""Pictures of colored shapes in spatial relations, generated from a seed, with captions that are right by construction.
 
     a red circle above a blue square                    two shapes, in one row or column
     a red circle above a blue square and left of a green cross      three, in the form of an L: the first is its corner
 
-Every picture has four captions: either shape first (or either relation first), with and without "is". A caption's nouns
-know their boxes, so that one can ask whether a captioner looked at what it named (the pointing game: Zhang et al. 2016,
-section 4.2, arXiv:1608.00507).
+Every picture has four captions: either shape first (or either relation first), with and without "is". The nouns of a
+caption have boxes, to test whether a captioner attends to what it names (the pointing game: Zhang et al. 2016, section
+4.2, arXiv:1608.00507).
 
-What is said decides the split, by a hash that is the same for all four captions: no sentence of one split is in
+The caption determines the split, by a hash that is the same for all four captions: no sentence of one split is in
 another, whatever the seed and the sizes. So a test caption is always a new combination of known words.
 """
 
@@ -23,7 +23,7 @@ from regard.corpora.pictures import Box, Noun, Pictured
 
 SIZES = {"train": 4000, "valid": 200, "test": 500}
 SIDE = 48  # pixels
-CELLS = 3  # shapes stand in a grid of 3 × 3
+CELLS = 3  # shapes are in a grid of 3 × 3
 SHADES = 3  # each pixel is the mean of 3 × 3 points
 
 COLORS = {
@@ -59,7 +59,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """`first` stands in relation to each of the others: [("above", thing), ("left of", thing)]."""
+    """A scene: `first` is in a relation to each of the others: [("above", thing), ("left of", thing)]."""
 
     first: Thing
     others: tuple[tuple[str, Thing], ...]
@@ -70,7 +70,7 @@ class Scene:
         return self.first, *(thing for _, thing in self.others)
 
     def captions(self) -> list[tuple[str, list[Thing]]]:
-        """Each caption with the things that its nouns name, in order."""
+        """Return each caption with the things that its nouns name, in order."""
         ways: list[tuple[Thing, tuple[tuple[str, Thing], ...]]] = [(self.first, self.others)]
         if len(self.others) == 1:
             relation, other = self.others[0]
@@ -91,11 +91,11 @@ class Scene:
 
 
 def draw_scene(chance: np.random.Generator, side: int = SIDE) -> Scene:
-    """Two or three different things, the others beside the first in different directions."""
+    """Return two or three different things, the others next to the first in different directions."""
     kinds = chance.permutation(len(COLORS) * len(SHAPES))[: chance.integers(2, 4)]
     things = [Thing(tuple(COLORS)[kind % len(COLORS)], SHAPES[kind // len(COLORS)]) for kind in kinds]
     row, column = chance.integers(0, CELLS, 2).tolist()
-    # One relation up or down and one to a side, as far as the grid allows; for two things one of them.
+    # One vertical and one horizontal relation, as far as the grid allows; for two things one of them.
     upright = str(chance.choice([r for r in ("above", "below") if 0 <= row + RELATIONS[r][1][0] < CELLS]))
     level = str(chance.choice([r for r in ("left of", "right of") if 0 <= column + RELATIONS[r][1][1] < CELLS]))
     relations = chance.permutation([upright, level])[: len(things) - 1].tolist()
@@ -111,7 +111,7 @@ def draw_scene(chance: np.random.Generator, side: int = SIDE) -> Scene:
 
 
 def paint(scene: Scene, side: int = SIDE) -> UInt8[np.ndarray, "side side 3"]:
-    """The scene as it looks, with soft edges."""
+    """Render the scene with anti-aliased edges."""
     image = np.full((side, side, 3), float(scene.ground))
     for thing in scene.things:
         top, left = (max(0, int(edge)) for edge in thing.box[:2])
@@ -124,7 +124,7 @@ def paint(scene: Scene, side: int = SIDE) -> UInt8[np.ndarray, "side side 3"]:
 
 
 def inside(shape: str, u: Float[np.ndarray, " C"], v: Float[np.ndarray, "R 1"]) -> Bool[np.ndarray, "R C"]:
-    """Which points belong to a shape of radius 1; u grows to the right, v downwards."""
+    """Return which points belong to a shape of radius 1; u grows to the right, v downwards."""
     if shape == "circle":
         return u**2 + v**2 <= 1
     if shape == "square":
@@ -138,7 +138,7 @@ def inside(shape: str, u: Float[np.ndarray, " C"], v: Float[np.ndarray, "R 1"]) 
 
 
 def stream(split: str, seed: int = 0, side: int = SIDE) -> Iterator[Scene]:
-    """Scenes of a split, without end. A longer reading begins with the shorter one."""
+    """Yield scenes of a split without end. A longer reading begins with the shorter one."""
     chance = np.random.default_rng([seed, tuple(SIZES).index(split)])
     while True:
         scene = draw_scene(chance, side)
@@ -147,7 +147,7 @@ def stream(split: str, seed: int = 0, side: int = SIDE) -> Iterator[Scene]:
 
 
 def shapes(split: str, size: int | None = None, seed: int = 0, side: int = SIDE) -> Iterator[Pictured]:
-    """The first `size` pictures of a split: 4,000, 200 and 500 for train, valid and test if not said."""
+    """Yield the first `size` pictures of a split; by default 4,000, 200 and 500 for train, valid and test."""
     for scene in islice(stream(split, seed, side), SIZES[split] if size is None else size):
         captions = scene.captions()
         yield Pictured(paint(scene, side), tuple(text for text, _ in captions), tuple(_nouns(*one) for one in captions))

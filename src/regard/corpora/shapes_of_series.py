@@ -1,11 +1,11 @@
-"""One of five shapes somewhere in a noisy series, and its name as the label: what attention over time must find.
+"""Noisy series that contain one of five shapes, with its name as the label: attention over time must find it.
 
     x_t = a · shape((t − start) / width) + 0.3 noise     inside of the shape, noise alone outside of it; 2 ≤ a ≤ 3
 
     rise u        fall 1 − u        bump sin πu        step 1        wave sin 4πu            0 ≤ u < 1
 
-Series are 48 to 96 steps long, shapes 12 to 20 steps. Nothing outside of the shape says anything about its name. Every
-series follows from its split and number alone.
+Series are 48 to 96 steps long, shapes 12 to 20 steps. Steps outside the shape are independent of its name. Every series
+depends only on its split and number.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ NOISE = 0.3
 
 
 class ShapeInSeries(NamedTuple):
-    """`place`: the steps in which the shape stands."""
+    """A labeled series. `place`: the steps of the shape."""
 
     values: Float[np.ndarray, "T 1"]
     label: str

@@ -1,4 +1,4 @@
-"""Questions about the pictures of `shapes`, each with one right answer, by what was drawn.
+"""Questions about the pictures of `shapes`, each with one right answer by construction.
 
     what color is the circle?              red              only where there is one circle
     what shape is the red thing?           circle           only where there is one red thing
@@ -9,10 +9,10 @@
     what is in the picture?                a red circle and a blue square      as one reads: from the top, from the left
     what do you see?                       a red circle and a blue square
 
-Every picture is asked a question of each kind that it has an answer to. The answers to one question are about equally
-frequent, so that who does not see the picture can do little: see `blind` in docs/ask.md. The boxes are of the things
-that a question is about, its answer among them, as shares of the picture's height and width; a question about what is
-not there has none.
+Every picture has a question of each kind with a unique answer. The answers to one question are about equally frequent,
+so a model without the picture is not much better than chance: see `blind` in docs/ask.md. The boxes are of the things
+that a question is about, including its answer, as shares of the picture's height and width. A question about an absent
+thing has none.
 
 The splits are those of `shapes`: no scene of one split is in another.
 """
@@ -30,7 +30,7 @@ Found = tuple[str, str, list[Thing]]  # a question, its answer, and the things t
 
 
 def shapes_questions(split: str, size: int | None = None, seed: int = 0, side: int = SIDE) -> Iterator[Asked]:
-    """The questions about the first `size` pictures of a split; without a size, about all that `shapes` has."""
+    """Yield questions about the first `size` pictures of a split; by default about all that `shapes` has."""
     for row, scene in enumerate(islice(stream(split, seed, side), SIZES[split] if size is None else size)):
         chance = np.random.default_rng([seed, tuple(SIZES).index(split), row])
         image = paint(scene, side)
@@ -53,7 +53,7 @@ def _shape(scene: Scene, chance: np.random.Generator) -> Found | None:
 
 
 def _count(scene: Scene, chance: np.random.Generator) -> Found:
-    """Things that are alike are rarer than others: they are asked for more often."""
+    """Return a question about a count. Equal things are rare, so they are sampled more often."""
     groups = {_several(shape): [thing for thing in scene.things if thing.shape == shape] for shape in SHAPES}
     groups |= {f"{color} things": [thing for thing in scene.things if thing.color == color] for color in COLORS}
     most = max(map(len, groups.values()))
@@ -63,7 +63,8 @@ def _count(scene: Scene, chance: np.random.Generator) -> Found:
 
 
 def _beside(scene: Scene, chance: np.random.Generator) -> Found:
-    """Of three things only the corner has one thing on a side; the others have the corner there and what is beyond."""
+    """Return a question about a neighbor. Of three things only the corner has one thing on a side; for the others, that
+    side has the corner and what is beyond it."""
     ways = [(RELATIONS[relation][0], scene.first, other) for relation, other in scene.others]
     if len(scene.others) == 1:
         ways += [(relation, other, scene.first) for relation, other in scene.others]
@@ -103,7 +104,7 @@ def _seen(scene: Scene, chance: np.random.Generator) -> Found:
 
 
 def _in_order(scene: Scene) -> tuple[str, list[Thing]]:
-    """As one reads: what stands highest first, and of what stands side by side the left one."""
+    """Return the things in reading order: from top to bottom, then from left to right."""
 
     def place(thing: Thing) -> tuple[int, float]:
         below = round((thing.row - scene.first.row) / (3 * thing.radius))  # rows of the grid
@@ -119,7 +120,7 @@ KINDS: tuple[Callable[[Scene, np.random.Generator], Found | None], ...] = (
 
 
 def _alone(scene: Scene, by: str) -> list[Thing]:
-    """The things that share their shape, or their color, with no other."""
+    """Return the things with a unique shape, or a unique color."""
     often = Counter(getattr(thing, by) for thing in scene.things)
     return [thing for thing in scene.things if often[getattr(thing, by)] == 1]
 
@@ -129,7 +130,7 @@ def _one(things: list[Thing], chance: np.random.Generator) -> Thing | None:
 
 
 def _called(thing: Thing, scene: Scene) -> str:
-    """Its shape, and its color where the shape alone does not tell which one is meant."""
+    """Return the shape, with the color if the shape is ambiguous."""
     return thing.shape if thing in _alone(scene, "shape") else f"{thing.color} {thing.shape}"
 
 

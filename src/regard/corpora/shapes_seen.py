@@ -1,11 +1,10 @@
-"""What a picture of colored shapes shows, read from its pixels; and whether that is what a sentence says.
+"""Detect colored shapes in the pixels of a picture, and check whether they match a sentence.
 
     unmix      a pixel is  ground + t (color − ground):  the color whose line it is nearest to, and t, how much of it
     connect    pixels of one color with t > ½ that are neighbors are one thing
     name       of the five shapes with the thing's own area and centroid, the one that covers it best
 
-So every thing is found by what it is, and not by comparing a drawing with one true picture: a sentence leaves open
-where exactly things stand and how large they are.
+Things are detected, not compared with one reference picture, because a sentence leaves positions and sizes open.
 """
 
 import re
@@ -18,8 +17,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from regard.corpora.shapes import COLORS, RELATIONS, SHADES, SHAPES, SIDE, Scene, Thing, inside
 from regard.errors import CallError
 
-LEAST = 10 / SIDE**2  # share of the picture below which a blot is none: a quarter of the smallest shape
-FITS = 0.6  # of intersection over union, below which a thing is no shape that we know
+LEAST = 10 / SIDE**2  # share of the picture below which a blot is ignored: a quarter of the smallest shape
+FITS = 0.6  # of intersection over union, below which a shape is unknown
 NO_SHAPE = "blot"
 
 _THING = rf"an? ({'|'.join(COLORS)}) ({'|'.join(SHAPES)})"
@@ -28,26 +27,26 @@ _OTHER = re.compile(rf" ({'|'.join(RELATIONS)}) {_THING}")
 
 
 def said(text: str) -> Scene:
-    """The scene of a caption of the corpus, without places."""
+    """Return the scene of a caption of the corpus, without positions."""
     first = _FIRST.match(text)
     others, rest = [], "" if first is None else text[first.end() :]
     while other := _OTHER.match(rest):
         others.append((other[1], Thing(other[2], other[3])))
         rest = rest[other.end() :].removeprefix(" and")
     if first is None or not others or rest:
-        raise CallError(f"{text!r} is no sentence of corpus:shapes, such as 'a red circle above a blue square'")
+        raise CallError(f"{text!r} is not a sentence of corpus:shapes, such as 'a red circle above a blue square'")
     return Scene(Thing(first[1], first[2]), tuple(others))
 
 
 class Verdict(NamedTuple):
-    """`things`: these shapes in these colors, and nothing else. `relations`: they also stand as they should."""
+    """`things`: exactly these shapes in these colors. `relations`: their relations are right, too."""
 
     things: bool
     relations: bool
 
 
 def judged(scene: Scene, found: list[Thing]) -> Verdict:
-    """One thing is above another if the way to it is downwards more than it is to a side."""
+    """Compare detected things with a scene. One thing is above another if the step is more vertical than horizontal."""
     places = {thing.name: (thing.row, thing.column) for thing in found}
     if len(found) != len(scene.things) or places.keys() != {thing.name for thing in scene.things}:
         return Verdict(False, False)
@@ -58,12 +57,12 @@ def judged(scene: Scene, found: list[Thing]) -> Verdict:
 
 
 def _direction(way: Float[np.ndarray, "2"]) -> str:
-    """The relation whose step (rows, columns) goes most in the direction of `way`."""
+    """Return the relation whose step (rows, columns) is nearest to the direction of `way`."""
     return max(RELATIONS, key=lambda relation: float(np.dot(RELATIONS[relation][1], way)))
 
 
 def seen(picture: UInt8[np.ndarray, "H W 3"]) -> list[Thing]:
-    """All things of a picture of any size; those that are no shape have `shape` "blot"."""
+    """Return all things of a picture of any size; unknown ones have `shape` "blot"."""
     pixels = picture.astype(float)
     ground = np.median(pixels.reshape(-1, 3), axis=0)  # shapes never cover half of a picture
     color, amount = _unmixed(pixels, ground)
@@ -79,7 +78,7 @@ def seen(picture: UInt8[np.ndarray, "H W 3"]) -> list[Thing]:
 def _unmixed(
     pixels: Float[np.ndarray, "H W 3"], ground: Float[np.ndarray, "3"]
 ) -> tuple[Int[np.ndarray, "H W"], Float[np.ndarray, "H W"]]:
-    """The color of each pixel, and how much of it there is, 0 to 1."""
+    """Return the color of each pixel, and its share, 0 to 1."""
     lines = np.array(list(COLORS.values()), float) - ground
     away = pixels - ground
     amounts = np.clip(away @ lines.T / np.maximum((lines**2).sum(1), 1.0), 0, 1)
@@ -89,11 +88,11 @@ def _unmixed(
 
 
 def _connected(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
-    """Its parts, in which each pixel has a neighbor above, below, left or right."""
+    """Return the 4-connected components of a mask."""
     left, parts = set(zip(*(places.tolist() for places in mask.nonzero()), strict=True)), []
     while left:
         reached = [left.pop()]
-        for row, column in reached:  # grows while it is read
+        for row, column in reached:  # the list grows during the loop
             near = {(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)} & left
             left -= near
             reached += near
@@ -103,7 +102,7 @@ def _connected(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
 
 
 def _grown(part: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
-    """With the neighbors above, below, left and right."""
+    """Return the mask with its neighbors above, below, left and right."""
     larger = part.copy()
     larger[1:] |= part[:-1]
     larger[:-1] |= part[1:]
@@ -132,13 +131,13 @@ def _named(color: str, cover: Float[np.ndarray, "H W"]) -> Thing:
 
 @lru_cache
 def _moments(shape: str) -> tuple[float, float]:
-    """Of a shape of radius 1: its area, and how far its centroid lies below its middle."""
+    """Return the area of a shape of radius 1, and the distance of its centroid below its middle."""
     grid = (np.arange(400) + 0.5) / 200 - 1
     points = inside(shape, grid, grid[:, None])
     return 4 * float(points.mean()), float((points.sum(1) * grid).sum() / points.sum())
 
 
 def _cover(shape: str, row: float, column: float, radius: float, size: tuple[int, ...]) -> Float[np.ndarray, "H W"]:
-    """How much of each pixel a shape covers whose middle is at (row, column), in units of its radius."""
+    """Return how much of each pixel a shape covers whose middle is at (row, column), in units of its radius."""
     v, u = ((np.arange(side * SHADES) + 0.5) / SHADES / radius for side in size)
     return inside(shape, u - column, v[:, None] - row).reshape(size[0], SHADES, size[1], SHADES).mean((1, 3))

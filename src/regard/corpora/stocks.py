@@ -1,7 +1,7 @@
 """Monthly share prices of five companies, 2000 to 2010, from the package vega_datasets: real data on any machine.
 
-The lectures' example: one company's price from others'. One column a company; Google came to the market in August
-2004 and is left out, so that every month has every price.
+The lectures' example: predict one company's price from others'. One column per company; Google's listing began in
+August 2004, so it is left out, and every month has every price.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ COMPANIES = ("MSFT", "AMZN", "IBM", "AAPL")
 
 
 def stocks() -> dict[str, Sequence[Any]]:
-    """Columns date, MSFT, AMZN, IBM and AAPL: 123 months."""
+    """Return columns date, MSFT, AMZN, IBM and AAPL: 123 months."""
     try:
         from vega_datasets import data
     except ImportError:

@@ -1,4 +1,4 @@
-"""Dialled numbers as telephone tones: speech recognition in small, with the truth about when each key was pressed.
+"""Dialled numbers as telephone tones: small speech recognition data with the true time of each key.
 
     key(t) = a sin(2π f_row t) + b sin(2π f_column t)       DTMF, ITU-T Q.23
 
@@ -9,10 +9,10 @@
        941     *     0     #
 
 Keys are held for 50 to 250 ms with 40 to 250 ms between them, at levels up to 20 dB apart, one of the two sounds up to
-4 dB louder than the other, in white noise 3 to 30 dB below the keys. Equal neighbors are as frequent as chance has
-them (1 in 12), so a model has to hear the pause between them.
+4 dB louder than the other, in white noise 3 to 30 dB below the keys. Equal neighbors have chance frequency (1 in 12),
+so a model has to detect the pause between them.
 
-Every call follows from its split and number alone. Nothing is stored: a call takes less than a millisecond to make.
+Every call depends only on its split and number. Nothing is stored: a call takes less than a millisecond to generate.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ EDGE = 0.004  # seconds in which a tone rises and falls
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of a text and when it is to be heard, in seconds."""
+    """A piece of a text, and its start and end in seconds."""
 
     text: str
     start: float
@@ -53,7 +53,7 @@ class Call:
 
 
 def tones(split: str) -> Iterator[Call]:
-    """The calls of train, valid or test."""
+    """Yield the calls of train, valid or test."""
     if split not in SIZES:
         raise CallError(f"tones has no split {split!r}{nearest(split, SIZES)}")
     return (call(split, number) for number in range(SIZES[split]))
@@ -87,7 +87,7 @@ def tone(key: str, chance: np.random.Generator) -> Float[np.ndarray, " N"]:
 
 
 def write(folder: str | Path, split: str = "test", most: int = 10) -> list[Path]:
-    """Some calls as files, x.wav with x.txt beside it: something to try a trained model on."""
+    """Write some calls as files, x.wav with x.txt beside it, to try a trained model on."""
     try:
         from soundfile import write as write_wav
     except ImportError:

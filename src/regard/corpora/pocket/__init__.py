@@ -1,7 +1,7 @@
-"""English-Spanish sentence pairs from a grammar of our own, with gold word alignments.
+"""English-Spanish sentence pairs from a grammar, with gold word alignments.
 
-The grammar builds both sides together (`both.py`), so that the links are right by construction. A source sentence has
-one translation, and the words of both sides number a few hundred, so that a small model can learn all of it.
+The grammar builds both sides together (`both.py`), so the links are right by construction. A source sentence has one
+translation, and each side has a few hundred words, so that a small model can learn all of it.
 
 A sentence belongs to a split by a hash of its *target*. Sources that share a target ("he is eating", "she is eating",
 "está comiendo") stay together, so no split shares a source or a target with another, whatever the seed and sizes.
@@ -24,7 +24,7 @@ LONGEST = 42  # words of a source sentence
 
 
 def split_of(target: str) -> str:
-    """85% of all sentences are for training, 5% for validation, 10% for testing, and so are the examples we show."""
+    """Return the split of a target: 85% train, 5% valid, 10% test. The displayed examples are in test."""
     if target in EXAMPLE_TARGETS:
         return "test"
     bucket = zlib.crc32(target.encode()) % 100
@@ -32,7 +32,7 @@ def split_of(target: str) -> str:
 
 
 def stream(split: str, seed: int = 0) -> Iterator[Pair]:
-    """Distinct pairs of a split, without end. A longer reading begins with the shorter one."""
+    """Yield distinct pairs of a split without end. A longer reading begins with the shorter one."""
     if split not in SIZES:
         raise CallError(f"pocket has no split {split!r}{nearest(split, SIZES)}")
     draw = Draw(seed)
@@ -49,7 +49,7 @@ def stream(split: str, seed: int = 0) -> Iterator[Pair]:
 
 
 def pocket(split: str, size: int | None = None, seed: int = 0) -> list[Pair]:
-    """The first `size` pairs of a split: 30,000, 500 and 1,000 for train, valid and test if not said."""
+    """Return the first `size` pairs of a split; by default 30,000, 500 and 1,000 for train, valid and test."""
     wanted = SIZES.get(split, 0) if size is None else size
     if wanted < 0:
         raise CallError(f"size={wanted} must not be negative")
@@ -57,16 +57,15 @@ def pocket(split: str, size: int | None = None, seed: int = 0) -> list[Pair]:
 
 
 def phrases(split: str) -> list[Pair]:
-    """The English sentences cut into words, and for each word whether a noun phrase begins or goes on with it:
-    B-PER, I-PER of people, B-THING, I-THING of everything else, O. "them" may be either, by what was said before.
-    """
+    """Return the English sentences as words, with the tags of noun phrases: B-PER, I-PER for people, B-THING, I-THING
+    for everything else, O. "them" may be either, depending on the context."""
     sizes = {"train": 6_000, "valid": 500, "test": 1_000}
     pairs = pocket(split, sizes.get(split))
     return [Pair(" ".join(words(pair.source)), " ".join(pair.phrases)) for pair in pairs]
 
 
 def write(folder: Path | str, sizes: dict[str, int] | None = None, seed: int = 0) -> None:
-    """Write train.tsv, valid.tsv, test.tsv (source, tab, target) and beside each its gold links, in Pharaoh format."""
+    """Write train.tsv, valid.tsv, test.tsv (source, tab, target), each with a file of gold links in Pharaoh format."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (sizes or SIZES).items():

@@ -1,7 +1,7 @@
-"""Two languages built together: every Spanish word knows the English words that it translates.
+"""Parallel construction of two languages: every Spanish word refers to the English words that it translates.
 
-Phrases grow on both sides at once, in whatever order each language wants, and the links come along by identity. Only
-`render` turns them into positions, so no rule of the grammar ever counts words.
+Phrases grow on both sides at once, in the word order of each language, and the links refer to word objects. Only
+`render` converts them to positions, so no rule of the grammar counts words.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,9 +13,9 @@ CONTRACTIONS = {("a", "el"): "al", ("de", "el"): "del"}
 
 
 class English:
-    """One English word in one sentence. Two words with the same text are still two words.
+    """One English word in one sentence. Two words with the same text are different objects.
 
-    `phrase` is its place in a noun phrase: B-PER, I-PER, B-THING, I-THING, or O outside of any.
+    `phrase` is its tag in a noun phrase: B-PER, I-PER, B-THING, I-THING, or O outside.
     """
 
     __slots__ = ("phrase", "text")
@@ -26,7 +26,7 @@ class English:
 
 
 class Spanish:
-    """One Spanish word, the English words it translates (`sure`), and those it may be said to (`possible`)."""
+    """One Spanish word, the English words it translates (`sure`), and those it may be linked to (`possible`)."""
 
     __slots__ = ("possible", "sure", "text")
 
@@ -38,20 +38,20 @@ class Spanish:
 
 @dataclass(slots=True)
 class Phrase:
-    """The same thing said in both languages."""
+    """The same phrase in both languages."""
 
     english: list[English] = field(default_factory=list)
     spanish: list[Spanish] = field(default_factory=list)
 
 
 def word(english: str, spanish: str) -> Phrase:
-    """Words that translate each other as a whole: each is linked with each, as in "thirty-one", "treinta y uno"."""
+    """Return words that translate each other as a whole: all are linked, as in "thirty-one", "treinta y uno"."""
     left = [English(text) for text in english.split()]
     return Phrase(left, [Spanish(text, *left) for text in spanish.split()])
 
 
 def idiom(english: str, spanish: str, links: str) -> Phrase:
-    """A set phrase with its links spelled out: "0-1" is sure, "0?1" possible (English word, Spanish word, from 0)."""
+    """Return a set phrase with explicit links: "0-1" is sure, "0?1" possible (English word, Spanish word, from 0)."""
     left = [English(text) for text in english.split()]
     right = [Spanish(text) for text in spanish.split()]
     for link in links.split():
@@ -64,18 +64,18 @@ def idiom(english: str, spanish: str, links: str) -> Phrase:
 
 
 def marked(english: Sequence[English], human: bool) -> None:
-    """These words are a noun phrase, of a person or of a thing."""
+    """Mark these words as a noun phrase, of a person or of a thing."""
     for place, one in enumerate(english):
         one.phrase = f"{'I' if place else 'B'}-{'PER' if human else 'THING'}"
 
 
 def chain(*phrases: Phrase) -> Phrase:
-    """One after the other, in the same order in both languages."""
+    """Concatenate phrases, in the same order in both languages."""
     return Phrase([w for p in phrases for w in p.english], [w for p in phrases for w in p.spanish])
 
 
 def render(sentence: Phrase, mark: str = ".") -> Pair:
-    """The sentence as text, with its links. `mark` ends it; a question also opens with "¿" in Spanish."""
+    """Return the sentence as text, with its links. `mark` ends it; a question also begins with "¿" in Spanish."""
     end = English(mark)
     english = [*sentence.english, end]
     spanish = _contracted([*sentence.spanish, Spanish(mark, end)])
@@ -89,7 +89,7 @@ def render(sentence: Phrase, mark: str = ".") -> Pair:
 
 
 def _contracted(spanish: list[Spanish]) -> list[Spanish]:
-    """a + el → al, de + el → del; "y" becomes "e" before the sound i."""
+    """Contract a + el → al, de + el → del; "y" becomes "e" before the sound i."""
     out: list[Spanish] = []
     for this in spanish:
         before = out[-1] if out else None
@@ -104,7 +104,7 @@ def _contracted(spanish: list[Spanish]) -> list[Spanish]:
 
 
 def _articles(english: Iterable[str]) -> list[str]:
-    """ "a" becomes "an" before a vowel; the lexicon has no word whose letter and sound disagree."""
+    """Change "a" to "an" before a vowel; the lexicon has no word whose letter and sound disagree."""
     out = list(english)
     for i in range(len(out) - 1):
         if out[i] == "a" and out[i + 1][0] in "aeiou":
@@ -113,7 +113,7 @@ def _articles(english: Iterable[str]) -> list[str]:
 
 
 def _text(tokens: Iterable[str]) -> str:
-    """Marks stand close to the words they belong to; the first letter is a capital."""
+    """Join tokens: marks are attached to their words; the first letter is a capital."""
     text = " ".join(tokens).replace("¿ ", "¿").replace(" ,", ",").replace(" .", ".").replace(" ?", "?")
     start = int(text[0] == "¿")
     return text[:start] + text[start].upper() + text[start + 1 :]

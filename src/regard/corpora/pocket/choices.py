@@ -1,4 +1,4 @@
-"""Random choices that give the same result on every machine and every Python: all of them go through `random()`."""
+"""Random choices that are the same on every machine and every Python version: all of them use `random()`."""
 
 from collections.abc import Sequence
 from random import Random
@@ -89,10 +89,10 @@ NEW_OR_OLD = [a for a in OF_THINGS if a.english in ("new", "old")]
 
 
 class Draw:
-    """A source of choices."""
+    """A random generator for choices."""
 
     def __init__(self, seed: int):
-        self._random = Random(seed).random  # the one method whose sequence Python promises to keep
+        self._random = Random(seed).random  # the only method with a sequence that Python guarantees
 
     def chance(self, probability: float) -> bool:
         return self._random() < probability
@@ -101,7 +101,7 @@ class Draw:
         return items[int(self._random() * len(items))]
 
     def weighted(self, items: Sequence[tuple[float, T]]) -> T:
-        """One of the items, by weight; the weights add up to 1."""
+        """Return one of the items, by weight; the weights add up to 1."""
         rest = self._random()
         for weight, item in items:
             rest -= weight
@@ -111,12 +111,12 @@ class Draw:
 
 
 def number(draw: Draw) -> Determiner:
-    """Small numbers are more common than large ones."""
+    """Return a number; small ones are more common than large ones."""
     return counted(draw.pick(NUMBERS) if draw.chance(0.5) else 2 + int(draw.pick(range(9))))
 
 
 def adjectives_for(draw: Draw, noun: Noun, kind: Sequence[Adjective], often: float) -> list[Adjective]:
-    """None, one, or two: one that goes before and one that moves, or two that move together."""
+    """Return no, one, or two adjectives: one before the noun and one after it in Spanish, or two after it."""
     if not draw.chance(often):
         return []
     fitting = [*kind, *COLORS] if noun in COLORED else list(kind)
@@ -134,7 +134,7 @@ def _clash(first: Adjective, second: Adjective) -> bool:
 
 
 def person(draw: Draw, *, adjectives: float = 0.25) -> NounPhrase:
-    """Somebody, as a full noun phrase."""
+    """Return a person as a full noun phrase."""
     which = draw.pick(range(8))
     if which < 2:
         text = draw.pick(tuple(NAMES))
@@ -152,7 +152,7 @@ def person(draw: Draw, *, adjectives: float = 0.25) -> NounPhrase:
 
 
 def subject(draw: Draw) -> NounPhrase:
-    """Whoever does something: a pronoun that Spanish drops, somebody, or two people."""
+    """Return the subject of an action: a pronoun that Spanish drops, a person, or two people."""
     if draw.chance(0.4):
         return pronoun(draw.pick(PRONOUNS))
     first = person(draw)
@@ -163,14 +163,14 @@ def subject(draw: Draw) -> NounPhrase:
 
 
 def other_pronoun(draw: Draw, doer: NounPhrase) -> Pronoun:
-    """A pronoun for somebody else than the doer ("I see me" is not said)."""
+    """Return a pronoun for another person than the subject ("I see me" is excluded)."""
     speakers = (FIRST_SINGULAR, FIRST_PLURAL)
     taken = speakers if doer.person in speakers else (SECOND_SINGULAR,) if doer.person == SECOND_SINGULAR else ()
     return draw.pick([p for p in PRONOUNS if p.person not in taken])
 
 
 def thing(draw: Draw, nouns: Sequence[Noun], *, adjectives: float = 0.45, definite: bool = False) -> NounPhrase:
-    """Something that can be counted."""
+    """Return a countable thing."""
     noun = draw.pick(nouns)
     plural = draw.chance(0.35)
     kind = NEW_OR_OLD if noun in TEXTS else OF_THINGS if noun in ALL_THINGS else ()
@@ -187,7 +187,7 @@ def thing(draw: Draw, nouns: Sequence[Noun], *, adjectives: float = 0.45, defini
 
 
 def food(draw: Draw, nouns: Sequence[Noun]) -> NounPhrase:
-    """Something that is not counted: bread, the hot soup, cold water."""
+    """Return uncountable food: bread, the hot soup, cold water."""
     noun = draw.pick(nouns)
     adjective = [draw.pick(OF_FOOD)] if draw.chance(0.2) and noun.english[0] != "fish" else []
     return noun_phrase(draw.weighted(((0.65, BARE), (0.35, THE))), noun, adjective)
@@ -216,7 +216,7 @@ def place(draw: Draw) -> Phrase:
 
 
 def moment(draw: Draw) -> Phrase:
-    """A day, a date or an hour that fits the past and the future."""
+    """Return a day, a date or an hour that fits the past and the future."""
     match draw.pick(range(4)):
         case 0:
             return weekday(draw.pick(tuple(DAYS)))
@@ -228,7 +228,7 @@ def moment(draw: Draw) -> Phrase:
 
 
 def when(draw: Draw, tense: Tense) -> Phrase:
-    """An adverbial of time that fits the tense."""
+    """Return an adverbial of time that fits the tense."""
     match tense:
         case Tense.PRESENT:
             return (

@@ -1,4 +1,4 @@
-"""Who does what: verb groups in every tense, with negation, clitics, questions and dropped pronouns.
+"""Clauses: verb groups in every tense, with negation, clitics, questions and dropped pronouns.
 
 English builds a clause as subject, auxiliary, not, verb, objects; Spanish as subject, no, clitics, verb, objects. A
 subject that Spanish drops is linked to its finite verb: "we are eating", "estamos comiendo", has "we" and "are" on
@@ -45,7 +45,7 @@ class Clause:
         return [*self.frequency.spanish, *self.negation.spanish, *self.clitics, *self.spanish_verb]
 
     def english_group(self) -> list[English]:
-        """What follows the subject, or in a question the auxiliary and the subject."""
+        """Return what follows the subject, or in a question the auxiliary and the subject."""
         return [*self.negation.english, *self.frequency.english, *self.verb]
 
     def with_adverbials(self, *adverbials: Phrase) -> "Clause":
@@ -70,7 +70,7 @@ def act(
     question: bool = False,
     frequency: Phrase | None = None,
 ) -> Clause:
-    """Somebody does something; objects and adverbials are added by the functions below."""
+    """Return a clause with subject and verb; the functions below add objects and adverbials."""
     split = negative or question  # English then needs an auxiliary: "does not eat", "does she eat"
     auxiliary, english, spanish = _verb_group(subject, verb, tense, split)
     if verb.particle:
@@ -86,7 +86,7 @@ def act(
 def _verb_group(
     subject: NounPhrase, verb: Verb, tense: Tense, split: bool
 ) -> tuple[list[English], list[English], list[Spanish]]:
-    """(auxiliary, the rest of the English group, the Spanish group); the finite Spanish verb carries the subject."""
+    """Return (auxiliary, rest of the English group, Spanish group); the finite Spanish verb carries the subject."""
     person, dropped = subject.person, subject.dropped
     third = person == THIRD_SINGULAR
     spanish = verb.spanish
@@ -137,7 +137,7 @@ def _verb_group(
 
 
 def with_object(clause: Clause, thing: NounPhrase) -> Clause:
-    """A direct object; before a person Spanish puts "a", which translates the "for" of "wait for" if there is one."""
+    """Add a direct object; before a person Spanish adds "a", which translates the "for" of "wait for"."""
     spanish = thing.spanish
     if thing.human:
         particle = clause.verb[-1] if len(clause.verb) > 1 and clause.verb[-1].text == "for" else None
@@ -147,14 +147,14 @@ def with_object(clause: Clause, thing: NounPhrase) -> Clause:
 
 
 def with_pronoun(clause: Clause, which: Pronoun) -> Clause:
-    """A direct object that is a pronoun stands before the verb in Spanish: "sees him", "lo ve"."""
+    """Add a pronoun as direct object, which precedes the verb in Spanish: "sees him", "lo ve"."""
     english = English(which.object)
     marked([english], True)
     return _clitic(clause, [english], Spanish(which.direct, english))
 
 
 def with_it(clause: Clause, gender: Gender, *, plural: bool = False) -> Clause:
-    """ "it" and "them", for things: lo, la, los, las, by the gender of what was named before."""
+    """Add "it" or "them", for things: lo, la, los, las, by the gender of the noun mentioned before."""
     english = English("them" if plural else "it")
     marked([english], False)
     text = ("lo" if gender == "m" else "la") + ("s" if plural else "")
@@ -174,7 +174,7 @@ def with_receiver(clause: Clause, receiver: NounPhrase | Pronoun) -> Clause:
 
 
 def _clitic(clause: Clause, english: list[English], spanish: Spanish) -> Clause:
-    """Receivers come before direct objects: se lo, me la. The builder adds them in English order, so put in front."""
+    """Add a clitic in front, because receivers precede direct objects (se lo, me la), and are added last."""
     objects = Phrase([*clause.objects.english, *english], clause.objects.spanish)
     return replace(clause, objects=objects, clitics=[spanish, *clause.clitics])
 
@@ -182,7 +182,7 @@ def _clitic(clause: Clause, english: list[English], spanish: Spanish) -> Clause:
 def be(
     subject: NounPhrase, verb: Conjugation, complement: Phrase, *, past: bool = False, negative: bool = False
 ) -> Clause:
-    """Somebody is something. Spanish says ser, estar or tener; the caller knows which."""
+    """Return a clause with "to be". The caller chooses ser, estar or tener for Spanish."""
     english = English(to_be(subject.person, past))
     finite = Spanish((verb.past if past else verb.present)[subject.person], *subject.dropped, english)
     clause = Clause(subject, [english], [], [finite], objects=complement)
@@ -192,7 +192,7 @@ def be(
 
 
 def quality(subject: NounPhrase, adjective: Adjective) -> Phrase:
-    """An adjective after "is", in agreement with the subject."""
+    """Return an adjective after "is", in agreement with the subject."""
     return word(adjective.english, _predicate(subject, adjective))
 
 
@@ -220,7 +220,7 @@ def age(years: Phrase) -> Phrase:
 def like(subject: NounPhrase | Pronoun, thing: NounPhrase, *, negative: bool = False) -> Phrase:
     """ "she likes bread", "le gusta el pan"; "the girl likes bread", "a la niña le gusta el pan".
 
-    What is liked is the subject in Spanish: the verb agrees with it, and who likes it is a clitic.
+    The liked thing is the subject in Spanish: the verb agrees with it, and the person is a clitic.
     """
     is_pronoun = isinstance(subject, Pronoun)
     who = [English(subject.subject)] if is_pronoun else subject.english
@@ -268,7 +268,7 @@ def who_does(clause: Clause) -> Phrase:
 def relative(owner: NounPhrase, clause: Clause, by: str) -> NounPhrase:
     """ "the man who is eating", "el hombre que está comiendo"; "the house that she bought", "la casa que compró".
 
-    With a gap for its subject the clause follows as it is; with one of its own, Spanish puts that behind the verb.
+    If the subject is a gap, the clause is unchanged; otherwise Spanish puts the subject behind the verb.
     """
     english = [*clause.subject.english, *clause.auxiliary, *clause.english_group()]
     inner = Phrase(english, [*clause.spanish_group(), *clause.subject.spanish])
@@ -277,6 +277,6 @@ def relative(owner: NounPhrase, clause: Clause, by: str) -> NounPhrase:
 
 
 def joined(first: Phrase, english: str, spanish: str, second: Phrase, *, comma: bool = False) -> Phrase:
-    """Two clauses and what joins them."""
+    """Join two clauses with a conjunction."""
     marks: Sequence[Phrase] = (word(",", ","),) if comma else ()
     return chain(first, *marks, word(english, spanish), second)

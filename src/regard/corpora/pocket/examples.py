@@ -1,4 +1,4 @@
-"""The sentences that documentation and demonstrations show. They open the test split and are never trained on."""
+"""The sentences shown in documentation and demonstrations. They begin the test split and are never trained on."""
 
 from regard.corpora.pair import Pair
 from regard.corpora.pocket import lexicon as lex

@@ -179,7 +179,7 @@ GREAT = Adjective("great", "grande", before=True, short="gran", short_feminine=T
 FIRST = Adjective("first", "primero", before=True, short="primer")
 LAST = Adjective("last", "último", before=True)
 
-# What one is for the moment takes "estar"; what one is takes "ser".
+# Temporary states take "estar"; permanent properties take "ser".
 MOODS = [
     Adjective("tired", "cansado"),
     Adjective("sad", "triste"),

@@ -1,4 +1,4 @@
-"""Who and what: determiners, adjectives and nouns that agree, pronouns, and words for when and where."""
+"""Noun phrases: agreeing determiners, adjectives and nouns, pronouns, and expressions of time and place."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,9 +30,10 @@ class NounPhrase(Phrase):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Determiner:
-    """English for one and for many, Spanish for masculine, feminine, masculine plural, feminine plural.
+    """A determiner: English for singular and plural; Spanish for masculine, feminine, masculine plural, feminine
+    plural.
 
-    An empty string says that there is no word; None that the determiner cannot be used with that number.
+    An empty string means no word; None means that the determiner has no form for that number.
     """
 
     english: tuple[str | None, str | None]
@@ -76,7 +77,7 @@ ENGLISH_TENS = ["_", "_", "twenty", "thirty", "forty", "fifty", "sixty", "sevent
 
 
 def english_cardinal(number: int) -> str:
-    """2 to 100: two, twenty-one, ninety."""
+    """Return 2 to 100 in English: two, twenty-one, ninety."""
     if number == 100:
         return "a hundred"
     if number < 20:
@@ -86,7 +87,7 @@ def english_cardinal(number: int) -> str:
 
 @cache
 def counted(number: int) -> Determiner:
-    """A number of at least two, as a determiner."""
+    """Return a number of at least two, as a determiner."""
     masculine, feminine = cardinal(number, "m"), cardinal(number, "f")
     return Determiner((None, english_cardinal(number)), ("", "", masculine, feminine))
 
@@ -151,7 +152,7 @@ def name(text: str, gender: Gender) -> NounPhrase:
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """One person's pronouns: subject, object; Spanish when stressed, as direct object and as receiver."""
+    """Pronouns of one person: subject, object; Spanish when stressed, as direct object and as receiver."""
 
     subject: str
     object: str
@@ -172,7 +173,7 @@ PRONOUNS = (I, YOU, HE, SHE, WE, THEY)
 
 
 def pronoun(which: Pronoun, *, stressed: bool = False) -> NounPhrase:
-    """A subject pronoun. Spanish drops it, unless it is stressed by a contrast ("I ..., but she ...")."""
+    """Return a subject pronoun. Spanish drops it, unless a contrast stresses it ("I ..., but she ...")."""
     english = English(which.subject)
     marked([english], True)
     if stressed:
@@ -181,7 +182,7 @@ def pronoun(which: Pronoun, *, stressed: bool = False) -> NounPhrase:
 
 
 def gap(owner: NounPhrase) -> NounPhrase:
-    """The missing subject of a relative clause: no words, but the verb still agrees with its owner."""
+    """Return the missing subject of a relative clause: no words, but the verb agrees with its owner."""
     return NounPhrase([], [], owner.person, owner.gender, owner.human)
 
 

@@ -1,4 +1,4 @@
-"""Whole sentences, chosen at random: plain statements, and what they combine to."""
+"""Random sentences: plain statements, and combinations of them."""
 
 from collections.abc import Callable
 
@@ -55,7 +55,7 @@ from regard.corpora.pocket.statements import (
 
 
 def with_relative(draw: Draw) -> Phrase:
-    """A subject that carries a clause of its own."""
+    """Return a subject with a relative clause."""
     if draw.chance(0.5):
         owner = person(draw)
         while owner.english[0].text[0].isupper():  # a name needs no relative clause
@@ -101,7 +101,7 @@ def with_reference(draw: Draw) -> Phrase:
 
 
 def contrasting(draw: Draw) -> Phrase:
-    """Pronouns that are set against each other are said: "I am reading, but she is sleeping"."""
+    """Return a contrast, where Spanish keeps the pronouns: "I am reading, but she is sleeping"."""
     first = draw.pick(PRONOUNS)
     second = draw.pick([p for p in PRONOUNS if p is not first])
     tense = draw.weighted(TENSES)
@@ -117,7 +117,7 @@ def giving_reasons(draw: Draw) -> Phrase:
     tense = draw.pick((Tense.PAST, Tense.PAST_PROGRESSIVE) if past else (Tense.PROGRESSIVE, Tense.GOING_TO, Tense.WANT))
     first = statement(action(draw, who, wanted=tense))
     again = next(p for p in PRONOUNS if p.person == who.person and (who.plural or p.gender == who.gender))
-    # "they" is masculine in Spanish unless said otherwise, so women are referred to by what does not change.
+    # "they" is masculine in Spanish by default, so women are referred to by words without gender.
     back = pronoun(again)
     if draw.chance(0.5) and not (who.plural and who.gender == "f"):
         reason = be(back, lex.ESTAR, quality(back, draw.pick(lex.MOODS)), past=past)
@@ -128,7 +128,7 @@ def giving_reasons(draw: Draw) -> Phrase:
 
 
 def compound(draw: Draw) -> Phrase:
-    """Two to four clauses in one tense. Subjects are full noun phrases here, so that each clause says who."""
+    """Return two to four clauses in one tense. Subjects are full noun phrases, because pronouns would be ambiguous."""
     tense = draw.weighted(TENSES)
 
     def clause() -> Phrase:
@@ -193,7 +193,7 @@ KINDS: tuple[tuple[float, Callable[[Draw], Phrase]], ...] = (
 
 
 def sentence(draw: Draw) -> Pair:
-    """One sentence in both languages, with its links."""
+    """Return one sentence in both languages, with its links."""
     if draw.chance(0.08):
         return render(question(draw), "?")
     return render(draw.weighted(KINDS)(draw))

@@ -61,7 +61,7 @@ def agree(adjective: str, gender: Gender, is_plural: bool) -> str:
 
 
 def cardinal(number: int, gender: Gender) -> str:
-    """2 to 100, as it stands before a noun: veintiún libros, veintiuna casas, treinta y un libros, cien casas."""
+    """Return 2 to 100 as used before a noun: veintiún libros, veintiuna casas, treinta y un libros, cien casas."""
     if number == 100:
         return "cien"
     tens, unit = (0, number) if number < 30 else (number // 10 * 10, number % 10)
@@ -76,7 +76,7 @@ def cardinal(number: int, gender: Gender) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Conjugation:
-    """The forms of one Spanish verb that the grammar uses. `past` is what an English past tense becomes."""
+    """The forms of one Spanish verb that the grammar uses. `past` translates an English past tense."""
 
     infinitive: str
     gerund: str
@@ -85,7 +85,7 @@ class Conjugation:
 
 
 def conjugate(infinitive: str, present: str = "", past: str = "", gerund: str = "") -> Conjugation:
-    """The regular forms; irregular ones are given, five in a row, or one for "I" alone (conozco, busqué)."""
+    """Return regular forms; irregular ones are arguments, five in a row, or one for "I" alone (conozco, busqué)."""
     stem, ending = infinitive[:-2], infinitive[-2:]
     endings = {"ar": "o as a amos an", "er": "o es e emos en", "ir": "o es e imos en"}[ending]
     past_endings = "é aste ó amos aron" if ending == "ar" else "í iste ió imos ieron"

@@ -1,4 +1,4 @@
-"""Plain statements, chosen at random: somebody does, is, has, knows or likes something."""
+"""Random plain statements: actions, properties, possession, knowledge, likes."""
 
 from regard.corpora.pocket import lexicon as lex
 from regard.corpora.pocket.both import Phrase, chain, idiom, word
@@ -93,7 +93,7 @@ HABITS = (lex.EAT, lex.DRINK, lex.WRITE, lex.BUY, lex.SELL, lex.WORK, lex.SLEEP,
 
 
 def tense_for(draw: Draw, verb: Verb, doer: NounPhrase, tense: Tense | None = None) -> Tense:
-    """A tense that suits the verb, near the one asked for.
+    """Return a tense that suits the verb, near the requested one.
 
     "I read" may be present or past, and one source must have one target: there we only say what is in progress. The
     same holds for the simple present of the rarer verbs in the first and second person, to keep the vocabulary small.
@@ -112,7 +112,7 @@ def tense_for(draw: Draw, verb: Verb, doer: NounPhrase, tense: Tense | None = No
 def action(
     draw: Draw, doer: NounPhrase, *, question: bool = False, simple: bool = False, wanted: Tense | None = None
 ) -> Clause:
-    """Somebody does something, to somebody or something, for somebody; now, then, and there."""
+    """Return an action with optional objects, receiver, time and place."""
     kind = draw.weighted(ACTION_KINDS)
     negative = not simple and draw.chance(0.12)
     frequency = None
@@ -171,7 +171,7 @@ def acting(draw: Draw) -> Phrase:
 
 
 def describing(draw: Draw) -> Phrase:
-    """What somebody or something is, how, where and how old."""
+    """Return a description of a person or thing: property, place, age."""
     negative, past = draw.chance(0.12), draw.chance(0.25)
     match draw.pick(range(7)):
         case 0:
@@ -218,7 +218,7 @@ def comparing(draw: Draw) -> Phrase:
 
 
 def existing(draw: Draw) -> Phrase:
-    """What there is, and where. Living fish are "peces"."""
+    """Return a statement that something exists somewhere. Living fish are "peces"."""
     past = draw.chance(0.2)
     if draw.chance(0.15):
         fish = noun_phrase(draw.pick((MANY, number(draw))), lex.LIVE_FISH, plural=True)
@@ -281,7 +281,7 @@ def liking(draw: Draw) -> Phrase:
 
 
 def spelling(draw: Draw) -> Phrase:
-    """The letters of the alphabet are "letras"; those that are sent are "cartas"."""
+    """Return a sentence about "letters": of the alphabet "letras", as mail "cartas"."""
     who = subject(draw)
     verb = draw.pick((lex.WRITE, lex.READ, lex.SEE, lex.LOOK_FOR))
     clause = act(who, verb, tense_for(draw, verb, who), negative=draw.chance(0.1))
