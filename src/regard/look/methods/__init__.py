@@ -1,7 +1,7 @@
-"""Ways of asking a model where it looked. Each is an equation on arrays; who has the model brings the arrays.
+"""Attribution methods, each an equation on arrays; callers compute the arrays from the model.
 
-Weights say what was mixed, not what made the difference. The other methods ask closer: what arrives from the input
-(rollout), how much a weight moves (norm), what the output feels of it (gradients), what happens without it (erasure).
+Attention weights show what was mixed, not what mattered. Other methods measure more: input shares over all layers
+(rollout), the size of transformed values (norm), sensitivity of the output (gradients), masking (erasure).
 """
 
 from typing import Literal
@@ -11,9 +11,9 @@ By = Literal[
     "heads", "positions", "states", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"
 ]
 
-#: These ask about an output, so they can also ask why it and not another one; the others ask where a model looks.
+#: Methods that explain an output, so they support a contrast; the others show where a model looks.
 ABOUT_OUTPUT = ("gradient", "input-gradient", "integrated-gradients", "attnlrp", "leave-one-out")
-#: Of these, the positive part is shown: what speaks for an output.
+#: Methods that show the positive part, which supports the output.
 SPEAKING_FOR = ("gradient", "integrated-gradients", "attnlrp", "leave-one-out")
 
 METHODS: dict[str, str] = {

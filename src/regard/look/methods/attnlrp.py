@@ -1,4 +1,4 @@
-"""What each part of the input adds to the output, by a rule for each operation of a Transformer: AttnLRP.
+"""AttnLRP: the contribution of each input part to the output, with a rule for each operation of a Transformer.
 
     R_i = x_i · ∂̃z / ∂x_i            Σ_i R_i + R(biases) + R(softmax) = z
 
@@ -211,9 +211,9 @@ _lock = Lock()
 
 @contextmanager
 def fixed(model: nn.Module) -> Iterator[None]:
-    """Weights are no part of what is explained: only what comes from the input has gradients.
+    """Freeze the weights, so that only values that depend on the input have gradients.
 
-    Several threads may explain one model: who comes first holds its weights, who leaves last lets them learn again.
+    Several threads may explain one model: the first freezes its weights, the last restores them.
     """
     with _lock:
         held = _held.setdefault(model, _Held(model))

@@ -1,4 +1,4 @@
-"""States of one run, carried into another: what patching by heads, positions, recurrent states and paths shares.
+"""Shared code of activation patching by heads, positions, recurrent states and paths.
 
     r = (s(corrupted, with some states of the clean run) − s(corrupted)) / (s(clean) − s(corrupted))
 
@@ -34,7 +34,7 @@ class Patched(NamedTuple):
 
 
 class Answers:
-    """What the model thinks of one answer by two inputs, and by the second with states of the first."""
+    """Scores of one answer for two inputs, and for the second with states of the first."""
 
     def __init__(self, clean: Case, corrupted: Case, row: int | None) -> None:
         self.clean, self.corrupted, self.row = clean, corrupted, row
@@ -51,7 +51,7 @@ class Answers:
         return float(steps[case.first :].sum() if self.row is None else steps[self.row])
 
     def share(self) -> float:
-        """What comes back of the answer by the second input, as the model is now."""
+        """Return the recovered share of the score for the second input, with the current patches."""
         return (self.score(self.corrupted) - self.bottom) / (self.top - self.bottom)
 
 
@@ -77,8 +77,9 @@ def margin(names: Sequence[str]) -> list[str]:
 
 
 def modules_run(case: Case) -> tuple[dict[str, nn.Module], nn.Module | None]:
-    """The modules that have a say when the case is asked about, in their order: of two towers, one is not asked again.
-    And the outermost of those that leave a memory."""
+    """Return the modules that run when the case is scored, in order, and the outermost one with a memory.
+
+    Of two towers, only one runs again."""
     ran: dict[str, nn.Module] = {}
     memories: list[nn.Module] = []
     names = {module: name for name, module in case.model.named_modules()}

@@ -1,4 +1,4 @@
-"""What happens without a part of the input: ask the model again, with some of it taken away.
+"""Score the output again with parts of the input masked.
 
     leave-one-out       (log p(y_t | x) − log p(y_t | x without x_i))⁺          Li et al. 2016 (arXiv:1612.08220)
 
@@ -10,8 +10,8 @@ differ: log-probabilities in place of the probability of a class, since what is 
 k is a tenth, a fifth and a half of the parts, at least one; of a long output 16 steps are taken, evenly spread, 8
 where the table is large (50 steps of 50 parts), and 4 where the input is long (128 parts), so that asking costs no more
 than twice what looking does.
-What a part of an input is and how it is left out, the input says: words are deleted, as in the paper, regions of a
-picture are covered, sound is made silent. Where a step is a number and no probability, any change of it counts.
+The input type defines parts and masking: words are deleted, as in the paper, regions of a picture are covered, sound
+is silenced. If a step is a number and not a probability, any change counts.
 
 Random weights are the baseline (*uniform* has no order to take parts in: a few seeded random ones stand for it), and
 the picture's own rows in a wrong order (*shuffled*). Rows in a wrong order take away the same parts as in the right
@@ -36,7 +36,7 @@ LONG = 128  # and from so many parts on, a quarter
 
 
 def leave_one_out(parts: int, ask: Ask, *, both_ways: bool = False) -> Float[np.ndarray, "T P"]:
-    """One column a part of the input. `both_ways`: any change counts, not only a loss."""
+    """Return one column per input part. `both_ways`: any change counts, not only a loss."""
     whole, *without = ask([frozenset(), *(frozenset([part]) for part in range(parts))])
     lost = whole[:, None] - np.stack(without, axis=1)
     return normalized(np.abs(lost) if both_ways else np.maximum(lost, 0.0))

@@ -1,4 +1,4 @@
-"""What the output feels: gradients of log p(y_t | y_<t, x), by the weights or by the input.
+"""Gradients of log p(y_t | y_<t, x) with respect to the weights or the input.
 
     gradient × attention    (α_ti · ∂ log p(y_t) / ∂α_ti)⁺      Chefer et al. 2021, section 3.1 (arXiv:2103.15679), who
                                                                 take the mean over heads and follow it through layers
@@ -22,13 +22,13 @@ from regard.look.case import Case
 def gradient_times_attention(
     weights: Float[np.ndarray, "*b Q K"], gradient: Float[np.ndarray, "*b Q K"], *, both_ways: bool = False
 ) -> Float[np.ndarray, "*b Q K"]:
-    """`both_ways`: the output is a number, so what makes it less counts like what makes it more."""
+    """Return weight × gradient. `both_ways`: the output is a number, so both signs count."""
     felt = weights * gradient
     return normalized(np.abs(felt) if both_ways else np.maximum(felt, 0.0))
 
 
 def input_times_gradient(case: Case) -> Added:
-    """x_i · ∂ log p(y_t) / ∂x_i, with its sign."""
+    """Return x_i · ∂ log p(y_t) / ∂x_i, with its sign."""
     vectors = require_vectors(case, "input-gradient")
     assert case.gather is not None
     parts, whole = [], []

@@ -1,4 +1,4 @@
-"""What each part of the input adds to the output: integrated gradients.
+"""Integrated gradients: the contribution of each input part to the output.
 
     IG_i(t) = x_i · ∫₀¹ ∂ s_t(αx) / ∂x_i dα        Σ_i IG_i(t) = s_t(x) − s_t(0)
 

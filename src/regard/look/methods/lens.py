@@ -1,9 +1,10 @@
-"""What each layer would say next: the logit lens.
+"""Logit lens: the prediction of each layer.
 
     p_l = softmax(W norm(x_l) + b)       x_l: the state after layer l,  norm: the last one of the model
 
-nostalgebraist 2020, "Interpreting GPT: the logit lens". The last row is what the model says. Earlier layers were never
-trained to be read so: where they say nonsense, they may still know (Belrose et al. 2023, arXiv:2303.08112). A model
+nostalgebraist 2020, "Interpreting GPT: the logit lens". The last row is the prediction of the model. Earlier layers
+were not trained for this readout and may contain information that it does not show
+(Belrose et al. 2023, arXiv:2303.08112). A model
 with norms last has none after its layers, and its states are read as they are.
 """
 

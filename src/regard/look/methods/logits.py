@@ -1,4 +1,4 @@
-"""Which part of a Transformer made the answer: direct logit attribution.
+"""Direct logit attribution: the contribution of each part of a Transformer to the answer.
 
     logit(y) = w_y · norm(x_0 + Σ_j a_j) + b_y = w_y · S x_0 + Σ_j w_y · S a_j + w_y · β + b_y
 

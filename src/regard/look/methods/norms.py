@@ -1,4 +1,4 @@
-"""Norm-weighted attention: a weight counts for as much as the vector that it brings.
+"""Norm-weighted attention: each weight times the norm of its transformed value.
 
     y_i = Σ_j α_ij f(x_j),     f(x) = (x W_v + b_v) W_o          shown: ‖α_ij f(x_j)‖ = α_ij ‖f(x_j)‖
 

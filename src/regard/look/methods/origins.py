@@ -1,4 +1,4 @@
-"""Where a score comes from: what the parts of a query and of a key bring to it.
+"""Contributions of the parts of a query and a key to their attention score.
 
     e = a · q + b · k            q = Σ_i q_i,  k = Σ_j k_j            e = Σ_i a · q_i + Σ_j b · k_j
 
@@ -66,7 +66,7 @@ class Cut(NamedTuple):
 
 
 def score_origins(case: Case, name: str, call: int, head: int, query: int, key: int) -> list[Origin]:
-    """Of one query and one key of the attention `name`, in one of its calls. Their sum is the score and its bias."""
+    """Return the contributions to one score of the attention `name`, in one call. They sum to score and bias."""
     with torch.enable_grad(), fixed(case.model), torch.backends.cudnn.flags(enabled=False), Rules():
         with _cutting(case.model, name) as cuts, Trace(case.model, scores=True) as seen:
             case.ask([WHOLE])

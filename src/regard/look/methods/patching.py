@@ -1,4 +1,4 @@
-"""What a part of a model carries of the difference between two inputs: activation patching.
+"""Activation patching: the share of the difference between two inputs in one state of a model.
 
     r = (s(corrupted, with one state of the clean run) − s(corrupted)) / (s(clean) − s(corrupted))
 
@@ -45,7 +45,7 @@ class Layer(NamedTuple):
 
 
 def patched_heads(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Patched:
-    """What each head brings back."""
+    """Return the recovered share for each head."""
     kind, layers = _first(kind, ORDER, lambda one: _heads(corrupted, one))
     if not layers:
         raise CallError(f"kind={kind!r}: there is no attention with heads; by='positions' or 'states' may show more")
@@ -72,7 +72,7 @@ def patched_heads(clean: Case, corrupted: Case, kind: Kind | None, row: int | No
 def patched_positions(
     clean: Case, corrupted: Case, kind: Kind | None, row: int | None, names: Callable[[Kind, int], list[str]]
 ) -> Patched:
-    """What the vector at each position brings back; `names`: of so many positions."""
+    """Return the recovered share for the vector at each position; `names` labels the positions."""
     kind, layers = _first(kind, ("encoder", "decoder"), lambda one: _layers(corrupted, one))
     if not layers:
         raise CallError(f"kind={kind!r}: this model has no layers whose states could be carried over, nor a memory")
@@ -106,7 +106,7 @@ def patched_positions(
 def _first(
     kind: Kind | None, kinds: Sequence[Kind], layers_of: Callable[[Kind], list[Layer]]
 ) -> tuple[Kind, list[Layer]]:
-    """Of the kind that was asked for, or of the first that there is."""
+    """Return the requested kind, or the first available."""
     wanted: Sequence[Kind] = kinds if kind is None else (kind,)
     found: list[tuple[Kind, list[Layer]]] = [(one, layers_of(one)) for one in wanted]
     return next((pair for pair in found if pair[1]), found[0])

@@ -1,4 +1,4 @@
-"""What one head tells another: path patching.
+"""Path patching: the direct effect of one head on another.
 
     r(h → g) = (s(corrupted, where g alone reads the clean h) − s(corrupted)) / (s(clean) − s(corrupted))
 
@@ -80,7 +80,7 @@ def _blocks(case: Case, kind: Kind) -> list[Block]:
 
 
 def _said_in(answers: Answers, case: Case, layer: Layer) -> list[Tensor]:
-    """All that the heads of a layer say, call by call."""
+    """Collect the outputs of the heads of a layer, call by call."""
     return [state[0] for state in states_of(layer, lambda: answers.score(case))]
 
 
@@ -94,7 +94,7 @@ def _same(news: Sequence[Tensor], olds: Sequence[Tensor]) -> Iterator[tuple[Tens
 
 
 def _said(attention: ManyHeads, head: int, difference: Tensor) -> Tensor:
-    """What the difference of one head adds to the stream."""
+    """Return the contribution of the difference of one head to the stream."""
     out = cast(nn.Linear, attention.out)
     own = difference.unflatten(-1, (attention.heads, -1))[..., head, :]
     return own @ out.weight.T.unflatten(0, (attention.heads, -1))[head]
@@ -102,7 +102,7 @@ def _said(attention: ManyHeads, head: int, difference: Tensor) -> Tensor:
 
 @contextmanager
 def _reading(block: Block, told: Sequence[Tensor]) -> Iterator[None]:
-    """The layer's attention reads what was told, too; the stream itself stays."""
+    """Add the difference to the input of the layer's attention only; the stream is unchanged."""
     calls = iter(told)
 
     def add(module: nn.Module, args: Any) -> Any:
@@ -114,7 +114,7 @@ def _reading(block: Block, told: Sequence[Tensor]) -> Iterator[None]:
 
 @contextmanager
 def _alone(attention: ManyHeads, head: int, olds: Sequence[Tensor]) -> Iterator[None]:
-    """All heads but one say what they said in the corrupted run."""
+    """Fix all heads but one to their outputs in the corrupted run."""
     calls = iter(olds)
 
     def hold(module: nn.Module, args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How far a head goes by position: what of its pattern stays when the contents are shuffled.
+"""Positional heads: the share of an attention pattern that stays when the contents are shuffled.
 
     share = mean over rows of  Σ_j min(A_rj, A′_rj)          baseline = the same with  A_{π(r) π(j)}  in the place of A′
 

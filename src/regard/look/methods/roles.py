@@ -1,4 +1,4 @@
-"""What a head is for: how much of its weight falls where a head of a certain kind would look, and what chance gives.
+"""Roles of heads: the share of weight on the columns of each role, and the share by chance.
 
     share = mean over rows r of  Σ_j A_rj [j ∈ M_r]          chance = mean over rows of  |M_r| / |what r may see|
 

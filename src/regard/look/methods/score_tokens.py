@@ -1,4 +1,4 @@
-"""What each part of the input brings to one score, through all that lies between: integrated gradients of a score.
+"""Integrated gradients of one attention score: the contribution of each input part.
 
     e(x) = e(0) + Σ_i x_i · ∫₀¹ ∂e(αx) / ∂x_i dα
 

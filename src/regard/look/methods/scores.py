@@ -1,4 +1,4 @@
-"""Where a weight comes from: the score of a query and a key, taken apart.
+"""Decompose the score of a query and a key.
 
     e_tj = q_t · k_j / √d = Σ_a Σ_b (W_q S a_t) · (W_k S b_j) / √d        A_t = softmax(e_t)
 

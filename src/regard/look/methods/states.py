@@ -1,4 +1,4 @@
-"""What a recurrent state carries of the difference between two inputs: activation patching through time.
+"""Activation patching through time: the share of the difference between two inputs in a recurrent state.
 
     s_t = f(x_t, s_{t−1})        r(t) = (s(corrupted, where s_t is that of the clean run) − s(corrupted)) / (…)
 
@@ -126,7 +126,7 @@ def _carried(layer: StateLayer, read: _Read, at: int | None) -> Iterator[None]:
 
 @contextmanager
 def _unrolled(layer: StateLayer, change: Change) -> Iterator[list[int]]:
-    """While it is active, states of this layer go through `change`. Gives the lengths of all calls."""
+    """While active, pass states of this layer through `change`. Yield the lengths of all calls."""
     lengths: list[int] = []
 
     def again(module: nn.Module, args: Any, output: Any) -> Any:
@@ -148,7 +148,7 @@ def _unrolled(layer: StateLayer, change: Change) -> Iterator[list[int]]:
 def unroll(
     module: nn.RNNBase, x: Tensor, state: Any, number: int, change: Change
 ) -> tuple[Tensor, Tensor | tuple[Tensor, Tensor]]:
-    """What the module gives, cell by cell; the states of its layer `number` go through `change` after every step."""
+    """Run the module cell by cell, with the states of layer `number` passed through `change` after every step."""
     lstm = isinstance(module, nn.LSTM)
     directions = 2 if module.bidirectional else 1
     zeros = x.new_zeros(len(module.all_weights), len(x), module.hidden_size)
