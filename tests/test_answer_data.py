@@ -99,7 +99,7 @@ def test_tables_with_and_without_header_and_start(tmp_path, name, separator):
     assert (first.question, first.answers, first.placed) == ("Who left?", ((8, 11),), "first")
     columns = columns_of(question=3, document=1, answer=2, header=True)
     assert read(file, columns=columns) == [first]
-    with pytest.raises(CallError, match=r"no column data\.answer='anwser'; did you mean 'answer'"):
+    with pytest.raises(CallError, match=r"no such column: data\.answer='anwser'; did you mean 'answer'"):
         read(file, columns=columns_of(answer="anwser"))
 
 
