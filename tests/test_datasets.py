@@ -95,7 +95,7 @@ def test_without_a_network_there_is_a_sentence_and_nothing_else(tmp_path, monkey
     with pytest.raises(RegardError, match=r"cannot be reached .*docs/datasets\.md"):
         regard.fetch("ett", tmp_path, mirror="http://127.0.0.1:9")
     assert os.listdir(tmp_path) == []
-    with pytest.raises(CallError, match=r"'et' is no data set .*did you mean 'ett'"):
+    with pytest.raises(CallError, match=r"unknown dataset: 'et'; did you mean 'ett'"):
         regard.fetch("et", tmp_path)
 
 
