@@ -112,7 +112,14 @@ def bomb(width, height):
         (saved(plain(size=(300, 300)))[:120], "damaged or cut short"),
         (bomb(30_000, 30_000), "far too large|more than data.max_pixels"),
         (bomb(9_000, 9_000), "81,000,000|9,000×9,000 pixels are more than data.max_pixels=50,000,000 allows"),
-        (saved(Image.fromarray(np.full((6, 10), np.nan, np.float32)), "TIFF"), "some of its pixels are NaN"),
+        (
+            saved(Image.fromarray(np.full((6, 10), np.nan, np.float32)), "TIFF"),
+            "some of its pixels are NaN or infinite",
+        ),
+        (
+            saved(Image.fromarray(np.full((6, 10), np.inf, np.float32)), "TIFF"),
+            "some of its pixels are NaN or infinite",
+        ),
     ],
 )
 def test_bad_files_say_why(data, reason):

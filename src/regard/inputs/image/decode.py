@@ -192,7 +192,7 @@ def _eight_bits(image: Any) -> Any:
     if image.mode.startswith(("I", "F")):
         values = np.asarray(image, np.float64)
         if not np.isfinite(values).all():
-            raise BadPictureError("some of its pixels are NaN")
+            raise BadPictureError("some of its pixels are NaN or infinite")
         whole = 65535.0 if image.mode.startswith("I;16") or values.max() <= 65535 else values.max()
         whole = 1.0 if image.mode == "F" and values.max() <= 1 else whole
         return Image.fromarray(np.clip(values / max(whole, 1e-9) * 255, 0, 255).round().astype(np.uint8))
