@@ -1,1 +1,1 @@
-"""The way out: a run in the form that other programs read, with the proof that it says the same there."""
+"""Export: write a run for other programs, and check that its outputs are equal there."""

@@ -1,4 +1,4 @@
-"""Held against each other: numbers of the run and of its export, and what both make of them."""
+"""Comparison of a run with its export: their numbers and outputs."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ def difference(ours: Tensor, theirs: Tensor, what: str) -> Difference:
 
 
 def worst(found: Iterable[Difference]) -> Difference:
-    """The largest; what is no number counts as larger than all."""
+    """Return the largest difference; NaN counts as larger than all."""
     return max(found, key=lambda one: math.inf if math.isnan(one.largest) else one.largest)
 
 
@@ -56,7 +56,7 @@ def tied(run: Run, one: Any, ours: str, theirs: str) -> bool:
 
 
 def tied_at(logits: Tensor, ours: Sequence[int], theirs: Sequence[int], within: float = TOLERANCE) -> bool:
-    """Whether two greedy texts part where two tokens were equally probable. Row t of the logits told token t."""
+    """Return whether two greedy texts differ first at a tie of two tokens. Row t of the logits predicts token t."""
     pairs = zip(ours, theirs, strict=False)
     step = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if step is None:

@@ -1,4 +1,4 @@
-"""What every form of export is: it plans, it writes, and it runs its own files by the runtime that they are for."""
+"""Interface of an export format: it plans, writes, and runs its files with their runtime."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from regard.outputs.base import Output
 
 
 class RefusalError(CallError):
-    """This form cannot express this run; the message says what of it."""
+    """This format cannot express this run; the message names the setting."""
 
 
 class Compared(NamedTuple):
@@ -98,7 +98,7 @@ class Format(ABC):
 
 
 def misfits(settings: Any, section: str = "model", **allowed: Sequence[Any]) -> list[str]:
-    """The settings whose value is none of the allowed ones, as a recipe says them."""
+    """Return the settings whose value is not allowed, in the form of a recipe."""
     return [
         f"{section}.{name}={_written(getattr(settings, name))} (only {' or '.join(map(_written, values))})"
         for name, values in allowed.items()

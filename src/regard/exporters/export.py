@@ -142,7 +142,7 @@ def _require_free(out: Path) -> None:
 
 
 def _lost(run: Run) -> list[str]:
-    """What the recipe says of decoding that no other program does."""
+    """Return the decoding settings that only regard supports."""
     how = getattr(run.recipe, "decoding", None)
     return [
         f"decoding.{name}={getattr(how, name)} belongs to regard: the export searches without it"

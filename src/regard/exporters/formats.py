@@ -22,7 +22,7 @@ def format_of(name: str) -> Format:
 
 
 def expressed_by(wish: Wish) -> list[str]:
-    """The forms that this run could leave in."""
+    """Return the formats that can express this run."""
 
     def takes(name: str) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""How a language model itself goes on: what an export of it is held against."""
+"""Greedy decoding by a language model, to compare an export with."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def greedy_tokens(run: Run, read: Sequence[int], most: int) -> list[int]:
 
 
 def goes_on(ask: Callable[[list[int]], Tensor], special: Any, read: Sequence[int], most: int) -> list[int]:
-    """The same of whatever gives logits of the next token; `special`: the tokens of the vocabulary that are no text."""
+    """Decode greedily from any function that returns next-token logits; `special`: tokens that are not text."""
     said: list[int] = []
     while len(said) < most and (not said or said[-1] != special.end):
         logits = ask([*read, *said]).clone()

@@ -1,4 +1,4 @@
-"""An export proves itself: the same inputs through the run and through the export give the same.
+"""The check of an export: the same inputs give the same results in the run and in the export.
 
     logits    |ours − theirs| ≤ 1e-4, everywhere
     outputs   equal; or the model finds both equally good, within the same 1e-4: a tie, which may fall either way

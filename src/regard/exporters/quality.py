@@ -43,7 +43,7 @@ def _short(number: float) -> str:
 
 
 def measure(run: Run, plan: Plan, folder: Path) -> Quality | str:
-    """Or the sentence that says why there are no scores."""
+    """Return the scores, or a sentence on why there are none."""
     output = certain_job(run, own=plan.searches).output
     if not output.has_test_data:
         return "the run has no test data (data.test=FILE)"

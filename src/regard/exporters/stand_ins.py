@@ -1,4 +1,4 @@
-"""Models that stand for an export: asked as the run's own is, they say what the export says."""
+"""Adapters that give an exported model the interface of a regard model."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -5,7 +5,7 @@ from regard.errors import CallError
 
 
 def entries(tokenizer: Tokenizer, rows: int) -> list[str]:
-    """The entry of each id. An id that stands for nothing is called `<unused_7>`: no text becomes it."""
+    """Return the entry of each id. An unused id is called `<unused_7>`."""
     found = [tokenizer.entry(index) for index in range(rows)]
     if tokenizer.size > rows:
         raise CallError(f"{tokenizer.size} tokens do not fit weights for {rows}")

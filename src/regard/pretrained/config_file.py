@@ -9,7 +9,7 @@ from regard.errors import CallError, RegardError
 
 
 class ConfigFile:
-    """A config.json, or what a GGUF file says in its place."""
+    """A config.json, or the equivalent settings of a GGUF file."""
 
     def __init__(self, tree: Mapping[str, Any], where: str) -> None:
         self.tree, self.where = tree, where

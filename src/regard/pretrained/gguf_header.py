@@ -1,4 +1,4 @@
-"""The head of a GGUF file, looked over before anybody acts on its counts: what it promises has to fit into the file.
+"""The header of a GGUF file, checked before use: all counts have to fit into the file.
 
     "GGUF", version, tensors, fields;   a field: name, type, value;   a tensor: name, dimensions, type, place
 

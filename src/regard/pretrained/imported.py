@@ -32,7 +32,7 @@ class Imported:
 
 
 def write_run(found: Imported, folder: Path, *, source: str) -> None:
-    """The folder of a run, whole or not at all. A folder with something in it is left as it is."""
+    """Write the folder of a run, completely or not at all. Raise if the folder has files."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CallError(f"{folder} is there already: give another -o, or remove it")
     recipe = config.build(dict(found.recipe), source)

@@ -1,4 +1,4 @@
-"""The encoder of a run, for jobs that begin with a trained one."""
+"""The encoder of a run, for jobs that start from a trained encoder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ class PretrainedEncoder:
 
 
 def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEncoder:
-    """The encoder of a run: one that `regard import` made, or one trained here whose model is one.
+    """Return the encoder of a run that was imported or trained here.
 
     `dropout`: another than it was trained with.
     """

@@ -13,7 +13,7 @@ from regard.errors import CallError
 
 
 def wordpiece(folder: Path) -> Tokenizer:
-    """tokenizer.json, or the vocab.txt of BERT with what tokenizer_config.json says of case and accents."""
+    """Read tokenizer.json, or BERT's vocab.txt with the case and accent settings of tokenizer_config.json."""
     if (folder / "tokenizer.json").is_file():
         return load(folder / "tokenizer.json")
     vocabulary = folder / "vocab.txt"

@@ -1,4 +1,4 @@
-"""The weights of somebody else's file, taken one by one, so that what nobody asked for can be named at the end."""
+"""The weights of a pretrained file, taken one by one, so that unused ones can be reported at the end."""
 
 import json
 import re
