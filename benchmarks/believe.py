@@ -31,14 +31,15 @@ import numpy as np
 import torch
 
 import regard
-from regard import api, config, jobs
+from regard import api, config
 from regard.api import Run
-from regard.corpora.lag import LAG
+from regard.corpora.series import LAG
 from regard.data.examples import Example
 from regard.errors import CallError
+from regard.job import make_job
 from regard.look import AttentionRecord
 from regard.look.methods import METHODS
-from regard.outputs.base import LookOptions
+from regard.tasks.base import LookOptions
 
 WORDS = {"tokenizer": {"kind": "word"}}
 SMALL = {"width": 64, "heads": 4, "feed_forward": 128, "dropout": 0.1}
@@ -144,9 +145,9 @@ def trained(corpus: str, kind: str, seed: int, folder: Path) -> Run:
 
 
 def examples_of(run: Run, most: int) -> list[Example]:
-    data = jobs.make(run.recipe)
+    data = make_job(run.recipe)
     data.prepare(run.folder / "cache")
-    return data.output.some(data.splits["valid"], most)
+    return data.output.sample_examples(data.splits["valid"], most)
 
 
 def cell(run: Run, corpus: str, method: str, examples: Iterable[Example]) -> dict[str, Any]:

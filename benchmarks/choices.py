@@ -24,7 +24,8 @@ import torch
 
 import regard
 from own_data import digits
-from regard import api, config, jobs
+from regard import api, config
+from regard.job import make_job
 
 Settings = dict[str, Any]
 
@@ -53,9 +54,9 @@ def score_inner_test(run: regard.Run, candidate: Settings, metric: str) -> float
 def score_validation_examples(run: regard.Run, candidate: Settings, metric: str) -> float:
     """Return the score that `evaluate` would give for the validation part."""
     overrides = [text for text in list_overrides(candidate) if text.startswith("decoding.")]
-    job = run.job.with_recipe(config.changed(run.recipe, overrides, {}, str(run.folder)))
+    job = run.job.with_recipe(config.apply_overrides(run.recipe, overrides, {}, str(run.folder)))
     output: Any = job.output
-    data = jobs.make(run.recipe)  # a job of its own: the run's keeps what it has learned
+    data = make_job(run.recipe)  # a job of its own: the run's keeps what it has learned
     data.prepare(run.folder / "cache")
     return output.test_scores(run.model, data.splits["valid"].examples(10**6), False).values[metric]
 

@@ -17,11 +17,12 @@ import click
 import torch
 
 import regard
-from regard import api, config, jobs
+from regard import api, config
 from regard.api import Run
 from regard.cost.hardware import processor
 from regard.errors import RegardError
-from regard.inputs.question.files import Question
+from regard.inputs.question.files import QuestionRow
+from regard.job import make_job
 
 RECIPES = (
     "translate-recurrent", "translate-transformer", "answer-recurrent", "answer-transformer", "languages",
@@ -43,16 +44,16 @@ def longer(one: Any, other: Any) -> Any:
     """A text with another after it; of a question, its document. What is no text stays as it is."""
     if isinstance(one, str):
         return f"{one} {other}"
-    if isinstance(one, Question):
+    if isinstance(one, QuestionRow):
         return one._replace(document=f"{one.document} {other.document}")
     return one
 
 
 def inputs_of(run: Run, tokens: int, most: int) -> list[tuple[Any, int]]:
     """So many of validation, with the number of tokens of their references."""
-    data = jobs.make(run.recipe)
+    data = make_job(run.recipe)
     data.prepare(run.folder / "cache")
-    examples = data.output.some(data.splits["valid"], 400)
+    examples = data.output.sample_examples(data.splits["valid"], 400)
     made = []
     for first in range(most):
         given, words = examples[first].input, list(examples[first].texts[:1])

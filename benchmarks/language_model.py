@@ -29,11 +29,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard import config, jobs
+from regard import config
 from regard.cost.hardware import processor
-from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.job import make_job
+from regard.tasks.text.settings import GenerateRecipe
+from regard.training.budget import schedule
 from regard.training.parallel import Parallel
-from regard.training.schedule import schedule
 from regard.training.update import Update
 
 TEXT = Path(os.environ.get("REGARD_DATA", "data")) / "tinyshakespeare" / "input.txt"
@@ -117,7 +118,7 @@ def recipe(steps: int, cache: Path, seed: int) -> Iterator[tuple[int, float]]:
     assert (sizes.layers, sizes.heads, sizes.width, sizes.context) == (LAYERS, HEADS, WIDTH, CONTEXT)
     last = steps * BATCH * CONTEXT // batch
     assert settings.training.max_steps == last or steps != STEPS, "1.54 M tokens"
-    job = jobs.make(settings)
+    job = make_job(settings)
     job.prepare(cache)
     torch.manual_seed(seed)
     model, batches = job.build(), job.batches()

@@ -184,9 +184,9 @@ def arm(name: str, which: str, folder: Path, train: Path, test: Path | None, sec
     if which == "hand":
         run = regard.train(read_hand_recipe(case, train, seconds), output=folder / which)
     else:
-        from regard.auto.begin import begin
+        from regard.detect.begin import make_recipe
 
-        file = begin(str(train), folder / which, seconds=seconds, overrides=case.shared)
+        file = make_recipe(str(train), folder / which, seconds=seconds, overrides=case.shared)
         run = regard.train(config.read(file), output=folder / which)
     spent = time.monotonic() - begun
     scores = run.evaluate(**({} if test is None else {"test": str(test)})).values

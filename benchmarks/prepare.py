@@ -39,9 +39,10 @@ def write_pairs(path: Path, pairs: int, seed: int = 7) -> None:
 
 def prepare_once(path: Path, kind: str) -> None:
     """In a process of its own: prepare, and print seconds and megabytes."""
-    from regard import config, jobs
+    from regard import config
+    from regard.job import make_job
 
-    job = jobs.make(config.read("translate-recurrent", {"data": {"train": str(path), "tokenizer": {"kind": kind}}}))
+    job = make_job(config.read("translate-recurrent", {"data": {"train": str(path), "tokenizer": {"kind": kind}}}))
     with tempfile.TemporaryDirectory() as cache:
         start, used = time.perf_counter(), time.process_time()
         job.prepare(Path(cache))

@@ -18,12 +18,12 @@ import click
 import torch
 
 from regard.cost.hardware import processor
-from regard.decoding.continuing import Sampling, continued
-from regard.layers import large_pages
+from regard.generation.sampling import SamplingState, generate
+from regard.layers import packed
 from regard.layers.quantized import QuantizedLinear, quantize
 from regard.models.language_model import LanguageModel
-from regard.outputs.text.build import build_language_model
-from regard.outputs.text.generate_settings import LanguageModelSettings
+from regard.settings.language_model import LanguageModelSettings
+from regard.tasks.text.output import build_language_model
 
 WORDS, CONTEXT = 49152, 2048
 SHAPE = {
@@ -55,8 +55,8 @@ def weight_bytes(model: LanguageModel) -> int:
 
 def step_seconds(model: LanguageModel, tokens: int) -> float:
     """Of one, in the mean of so many."""
-    written = continued(
-        model, [[5, 6, 7]], Sampling(temperature=0.0), context=CONTEXT, max_length=tokens + 1, end=None,
+    written = generate(
+        model, [[5, 6, 7]], SamplingState(temperature=0.0), context=CONTEXT, max_length=tokens + 1, end=None,
         device=torch.device("cpu"),
     )  # fmt: skip
     next(written)
@@ -81,7 +81,7 @@ def main(tokens: int, rounds: int, threads: int) -> None:
         model = build_language_model(LanguageModelSettings.model_validate(SHAPE), WORDS).eval()
         if precision is None:
             weights = model.state_dict()
-            large_pages.reserve(model)
+            packed.reserve(model)
             model.load_state_dict(weights)
         else:
             quantize(model, precision)

@@ -28,7 +28,7 @@ from regard import api
 from regard.errors import RegardError
 from regard.serve.app import create_app
 from regard.serve.command import listen
-from regard.serve.limits import Limits
+from regard.serve.errors import Limits
 from regard.serve.server import Server
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"

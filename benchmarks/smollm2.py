@@ -36,11 +36,11 @@ import torch
 import regard
 from quantize import measure_bandwidth, weight_bytes
 from regard import api
-from regard.commands.import_ import import_model
+from regard.commands.tools import import_model
 from regard.cost.hardware import processor
 from regard.exporters.export import export
 from regard.models.language_model import LanguageModel
-from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.tasks.text.settings import GenerateRecipe
 
 PROMPT = "Once upon a time, there was a little dog who"
 TARGET, NEAR = 1.3, 0.005

@@ -39,9 +39,9 @@ from peers.messages import has
 from peers.quality import ENOUGH, Curve, Stopwatch, writer
 from peers.quality_huggingface import huggingface
 from peers.quality_joeynmt import joeynmt
-from regard import config, jobs
+from regard import config
 from regard.cost.hardware import processor
-from regard.job import Job
+from regard.job import Job, make_job
 from regard.training.loop import fit
 from regard.training.parallel import Parallel
 
@@ -93,7 +93,7 @@ def main() -> int:
         print(f"{DATA}/multi30k/train.en is missing: set REGARD_DATA. Nothing was measured.")
         return 0
     print(processor())
-    job = jobs.make(config.read(RECIPE, OFTEN))
+    job = make_job(config.read(RECIPE, OFTEN))
     job.prepare(given.cache)
     curves: dict[str, list[Curve]] = {}
     systems = given.systems or ["regard", *OTHERS]

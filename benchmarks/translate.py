@@ -37,10 +37,10 @@ from peers.decoding import benchmark_decoding
 from peers.messages import say
 from peers.models import WORDS
 from peers.training import benchmark_training
-from regard import config, jobs
+from regard import config
 from regard.cost.hardware import processor
-from regard.job import Job
-from regard.native.allocation import keep_memory
+from regard.job import Job, make_job
+from regard.kernels.compiled import keep_memory
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
 def prepared(folder: Path, cache: Path) -> Job:
     train, valid, test = (f"{folder}/{name}.en,{folder}/{name}.de" for name in ("train", "val", "test_2016_flickr"))
     how = {"train": train, "valid": valid, "test": test, "tokenizer": {"kind": "bpe", "size": WORDS, "joint": True}}
-    job = jobs.make(config.read("translate-transformer", {"data": how}))
+    job = make_job(config.read("translate-transformer", {"data": how}))
     job.prepare(cache)
     return job
 

@@ -9,14 +9,10 @@ import soundfile
 from PIL import Image
 
 from regard.corpora import load
-from regard.corpora.lag import lag
-from regard.corpora.one_key import one_key
-from regard.corpora.one_shape import one_shape
-from regard.corpora.shapes import shapes
-from regard.corpora.shapes_of_series import shapes_of_series
-from regard.corpora.shapes_questions import shapes_questions
-from regard.corpora.stories import load as stories
-from regard.corpora.tones import tones
+from regard.corpora.series import lag, shapes_of_series
+from regard.corpora.shapes import one_shape, shapes, shapes_questions
+from regard.corpora.texts import load as stories
+from regard.corpora.tones import one_key, tones
 
 HERE = Path(__file__).parent
 

@@ -112,7 +112,7 @@ def budget() -> Iterator[Any]:
     """Yields `short`, what is short of a recipe's output."""
     import recipe_runs
     import regard
-    from regard.exporters import check_inputs
+    from regard.exporters import base
 
     whole = regard.train
 
@@ -120,7 +120,7 @@ def budget() -> Iterator[Any]:
         training = {**changes.pop("training", {}), "max_steps": BUDGET}
         return whole(recipe, **recipe_runs.short(recipe), **{**changes, "max_steps": None}, training=training)
 
-    check_inputs.MOST = CHECKED
+    base.MOST = CHECKED
     with recipe_runs.small_corpora():
         regard.train = train
         yield recipe_runs.short

@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 from recipe_runs import Trained, rebuilt, trained
-from regard.attention.head_mask import ManyHeads
-from regard.attention.role import Role
+from regard.attention.masks import ManyHeads
+from regard.attention.score import Role
 from regard.decoders.transformer import TransformerDecoder
 from regard.inputs.base import Input
-from regard.look.case import WHOLE, Case
+from regard.look.case import WHOLE, ExplainTarget
 from regard.look.explain import BY
 from regard.look.records import KINDS, ORDER
 from regard.look.value_table import ValueTable
-from regard.outputs.base import LookOptions
+from regard.tasks.base import LookOptions
 
 WAYS = ("lens", "logits", "scores", *(f"inputs --by {by}" for by in BY["inputs"]),
         *(f"patching --by {by}" for by in BY["patching"]))  # fmt: skip
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
         return self.made.run.explain(self.one, how, against_input=self.other if how == "patching" else None, **options)
 
     @property
-    def case(self) -> Case:
+    def case(self) -> ExplainTarget:
         output, model = self.made.run.job.output, self.made.run.model
         options = LookOptions(self.options.get("output"), method="input-gradient")
         return output.case(model, self.one, output.tell(model, self.one, options)[0])
@@ -211,6 +211,6 @@ CHECKS: dict[str, Callable[[Asked, ValueTable], None]] = dict(
 )  # fmt: skip
 
 
-def _thought(it: Asked, case: Case | None = None) -> np.ndarray:
+def _thought(it: Asked, case: ExplainTarget | None = None) -> np.ndarray:
     with torch.no_grad():
         return (case or it.case).ask([WHOLE])[0].double().numpy()

@@ -16,10 +16,12 @@ from torch.nn.utils import parametrize
 
 import regard
 from recipe_runs import small_corpora
-from regard import config, jobs, training_run
+from regard import config
 from regard.api import Run
+from regard.job import make_job
+from regard.runs import train
 from regard.settings.training import LoraSettings
-from regard.training.lora import adapt, save_adapters
+from regard.training.initial_weights import adapt, save_adapters
 
 LANGUAGE = {"layers": 2, "width": 32, "heads": 4, "context": 48}
 ENCODER = {"layers": 2, "width": 32, "heads": 4, "feed_forward": 48}
@@ -129,12 +131,12 @@ def _language_model() -> Path:
 def begin(recipe: str, sections: dict[str, Any], folder: Path) -> None:
     """A run's folder before its first step."""
     with small_corpora():
-        job = jobs.make(config.read(recipe, sections))
+        job = make_job(config.read(recipe, sections))
         job.prepare(folder / "cache")
         model = job.build()
     generator = torch.Generator().manual_seed(3)
     for parameter in model.parameters():  # fresh ones have biases of 0 and norms of 1, which would hide mistakes
         spread = 0.2 if parameter.ndim < 3 else 0.02  # convolutions sum many of them
         parameter.data += spread * torch.randn(parameter.shape, generator=generator)
-    training_run._keep(job, folder)
+    train._keep(job, folder)
     save_model(model, str(folder / "model.safetensors"))

@@ -12,10 +12,10 @@ from regard.api import Run
 from regard.errors import CallError
 from regard.inputs.image.source import PictureSource
 from regard.inputs.series.times import labels
-from regard.light.run import LightRun, load
-from regard.outputs.picture.result import as_image
-from regard.outputs.text.transcript import Transcript
-from regard.serve.limits import Limits
+from regard.light.run import OnnxRun, load
+from regard.serve.errors import Limits
+from regard.tasks.picture.codes import as_image
+from regard.tasks.text.transcript import Transcript
 from test_serve import serving
 
 SEARCHES: dict[str, tuple[dict[str, Any], ...]] = {
@@ -52,7 +52,7 @@ TOLD = (
 USUAL = {"max_length": 12}
 
 
-def held_equal(run: Run, folder: Path, inputs: list[Any], *, serve: bool = True) -> LightRun:
+def held_equal(run: Run, folder: Path, inputs: list[Any], *, serve: bool = True) -> OnnxRun:
     """All ways of predicting, streams, scores of given outputs, records, and the service."""
     light = load(folder)
     kind = light.about.says["kind"]
@@ -82,7 +82,7 @@ def held_equal(run: Run, folder: Path, inputs: list[Any], *, serve: bool = True)
     return light
 
 
-def outputs_for(run: Run, light: LightRun, inputs: list[Any], usual: dict[str, Any]) -> list[Any]:
+def outputs_for(run: Run, light: OnnxRun, inputs: list[Any], usual: dict[str, Any]) -> list[Any]:
     """To be scored: what the model says, or what its kind takes."""
     said = run.predict(inputs, **usual)
     if hasattr(said[0], "vector"):
@@ -99,7 +99,7 @@ def outputs_for(run: Run, light: LightRun, inputs: list[Any], usual: dict[str, A
     return [" ".join(getattr(one, "tags", [one.text])) for one in said]
 
 
-def served(run: Run, light: LightRun, inputs: list[Any]) -> None:
+def served(run: Run, light: OnnxRun, inputs: list[Any]) -> None:
     """The service offers of an export what it offers of its run, in its own form and in those of others."""
     with serving({"it": light}, Limits()) as client:
         text = _sent(client, inputs[0], run.job.input.kinds)
@@ -148,7 +148,7 @@ def _table(run: Run) -> str:
     input: Any = run.job.input
     item, roles = input.read(run.recipe.data.train), input.fitted.roles  # pyright: ignore[reportAttributeAccessIssue]
     names = [*(() if input.layout.convert else roles.targets), *roles.past, *roles.future]
-    columns = [input.restored(item, place) for place in range(len(names))]
+    columns = [input.unscale(item, place) for place in range(len(names))]
     rows = zip(labels(item.times, input.fitted.dates), *columns, strict=True)
     return "\n".join(",".join(map(str, row)) for row in [(roles.time or "line", *names), *rows])
 
@@ -159,7 +159,7 @@ def _picture(word: str) -> bytes:
     return out.getvalue()
 
 
-def same_stream(run: Run, light: LightRun, one: Any, usual: dict[str, Any]) -> None:
+def same_stream(run: Run, light: OnnxRun, one: Any, usual: dict[str, Any]) -> None:
     told: list[list[Any]] = [[], []]
     streamed = (
         asked.stream(one, lambda *news, own=own: own.append(news), **usual)

@@ -1,8 +1,8 @@
 """What tests over all methods of looking share: which of them ask the whole model, and what each says that cannot."""
 
 from regard.look import AttentionRecord
+from regard.look.explain import ATTENTION
 from regard.look.methods import METHODS
-from regard.look.supported import ATTENTION
 
 WHOLE_MODEL = tuple(method for method in METHODS if method not in ATTENTION)
 

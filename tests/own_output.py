@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.data.special_ids import SpecialIds
+from regard.data.vocabulary import SpecialIds
 from regard.errors import CallError
-from regard.layers.loss import Loss
+from regard.layers.loss import OutputLoss
 from regard.look.axis import axis
-from regard.outputs.base import Output, Told
-from regard.outputs.result import Candidate, Prediction, Scores
-from regard.parts import build_pooling
+from regard.models.build import build_pooling
+from regard.tasks.base import Output, OutputRef
+from regard.tasks.result import Candidate, Prediction, Scores
 
 ANSWERS = ["no", "yes"]
 UNKNOWN = -1
@@ -44,7 +44,7 @@ class YesNo(nn.Module):
         known = batch.target != UNKNOWN
         logits, target = self.logits(batch.source)[known], batch.target[known]
         total = F.binary_cross_entropy_with_logits(logits, target.float(), reduction="sum")
-        return Loss(total, len(target), ((logits > 0) == (target > 0)).sum())
+        return OutputLoss(total, len(target), ((logits > 0) == (target > 0)).sum())
 
 
 class YesNoOutput(Output):
@@ -72,7 +72,7 @@ class YesNoOutput(Output):
         text = self.predict(model, [one])[0].text if options.output is None else options.output
         if text not in ANSWERS:
             raise CallError(f"output={text!r}: this model says {' or '.join(ANSWERS)}")
-        return [Told(ANSWERS.index(text), text)]
+        return [OutputRef(ANSWERS.index(text), text)]
 
     def case(self, model, one, told):
         item, sign = self.item_of(one), 1 if told.target else -1

@@ -19,11 +19,15 @@ import pytest
 import torch
 
 import regard
-from regard import config, jobs, training_run
+from regard import config
 from regard.api import Run
-from regard.corpora import digits, follows, languages, one_shape, pocket, shapes, spelling, stories, tones
+from regard.corpora import pocket, shapes, spelling, texts, tones
+from regard.corpora import shapes as digits
+from regard.corpora import shapes as one_shape
 from regard.corpora.series import load_series
 from regard.errors import CallError
+from regard.job import make_job
+from regard.runs import train
 
 FEW = 30  # examples of a split
 STEPS = 6
@@ -41,7 +45,7 @@ class Trained(NamedTuple):
 @cache
 def recipes() -> list[str]:
     """The names of those that need no file."""
-    return [name for name in config.packaged() if str(_train_of(name)).startswith("corpus:")]
+    return [name for name in config.packaged_recipes() if str(_train_of(name)).startswith("corpus:")]
 
 
 def _train_of(name: str) -> Any:
@@ -63,10 +67,10 @@ def trained(name: str) -> Trained:
                 pytest.skip(str(missing))
             done.touch()
         run = regard.load(folder)
-        job = jobs.make(run.recipe)
+        job = make_job(run.recipe)
         job.restore(folder)
         job.prepare(folder / "cache")
-        (example,) = job.output.some(job.splits["valid"], 1)
+        (example,) = job.output.sample_examples(job.splits["valid"], 1)
         estimates = job.output.estimates(job.splits)
     return Trained(run, example.input, estimates)
 
@@ -75,7 +79,7 @@ def rebuilt(name: str, model: dict[str, Any]) -> Trained:
     """The same data, with another model that knows nothing yet."""
     made = trained(name)
     recipe = config.build(config.as_tree(made.run.recipe) | {"model": model}, name)
-    job = jobs.make(recipe)
+    job = make_job(recipe)
     job.restore(made.run.folder)
     torch.manual_seed(1)
     return made._replace(run=Run(made.run.folder, recipe, job.bound(job.build().eval())))
@@ -88,7 +92,7 @@ def train_without_dropout(folder: Path, names: Iterable[str]) -> None:
             tree = config.as_tree(config.read(name))
             tree["training"] |= {"max_steps": 4, "validate_every": 4, "log_every": 1, "warmup": 1, "looks": 0}
             recipe = config.build(tree | {"model": _without_dropout(tree["model"])}, name)
-            training_run.train(recipe, folder / name, check=False)
+            train.train(recipe, folder / name, check=False)
 
 
 def _without_dropout(model: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +104,7 @@ def _without_dropout(model: dict[str, Any]) -> dict[str, Any]:
 
 def short(name: Any) -> dict[str, Any]:
     """What an untrained model writes has no end of its own."""
-    packaged = isinstance(name, str) and name in config.packaged()  # data may replace a recipe
+    packaged = isinstance(name, str) and name in config.packaged_recipes()  # data may replace a recipe
     how = getattr(config.read(name), "decoding", None) if packaged else None
     return {"decoding": {"max_length": SHORT}} if hasattr(how, "max_length") else {}
 
@@ -122,18 +126,18 @@ def small_corpora() -> Iterator[None]:
     """All corpora are still themselves, and short."""
 
     with pytest.MonkeyPatch.context() as patch:
-        for module, maker in ((languages, "languages"), (pocket, "pocket"), (spelling, "pairs"), (digits, "digits")):
+        for module, maker in ((texts, "languages"), (pocket, "pocket"), (spelling, "pairs"), (digits, "digits")):
             patch.setattr(module, maker, _few(getattr(module, maker)))
         for sizes, split, size in (
-            *((those, split, FEW) for those in (shapes.SIZES, tones.SIZES, follows.SIZES) for split in those),
+            *((those, split, FEW) for those in (shapes.SIZES, tones.SIZES, texts.SIZES) for split in those),
             *((one_shape.EACH, split, 1) for split in one_shape.EACH),
             (pocket.SIZES, "train", 100 * FEW),  # to take a few of them from: sentences are drawn one by one
         ):
             patch.setitem(sizes, split, size)
-        patch.setattr(stories, "STORIES", 200)
-        stories._all.cache_clear()
+        patch.setattr(texts, "STORIES", 200)
+        texts._all.cache_clear()
         yield
-    stories._all.cache_clear()
+    texts._all.cache_clear()
 
 
 # -------------------------------------------------------------------------------------------------------- the service

@@ -17,14 +17,14 @@ from regard.cli import cli as commands
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.question.input import QuestionInput
-from regard.jobs import make
+from regard.job import make_job
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
-from regard.outputs.looking import LookOptions
-from regard.outputs.span.output import SpanOutput
-from regard.parts import build_encoder
+from regard.models.build import build_encoder
 from regard.pretrained import keep_settings
-from regard.settings.encoder import EncoderSettings
+from regard.settings.model import EncoderSettings
+from regard.tasks.result import LookOptions
+from regard.tasks.span.output import SpanOutput
 
 ANIMALS = ["cat", "dog", "owl", "fox", "hen"]
 COLORS = ["red", "blue", "green", "dark brown", "white"]
@@ -245,7 +245,7 @@ def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     tree = yaml.safe_load(file.read_text()) | {"model": {"kind": "pretrained", "path": str(trained), "frozen": 1}}
     file.write_text(yaml.safe_dump(tree))
 
-    job = make(config.read(file))
+    job = make_job(config.read(file))
     job.prepare(tmp_path / "cache")
     for name, weight in job.build().encoder.state_dict().items():
         assert torch.equal(weight, first.state_dict()[name])
@@ -260,7 +260,7 @@ def test_a_trained_encoder_is_fine_tuned_and_then_not_needed_any_more(tmp_path):
     assert regard.load(tmp_path / "run").predict(ASKED) == found
     longer = config.read(file, [f"model.path={tmp_path / 'run'}", "data.max_length=600"])
     with pytest.raises(CallError, match=r"data\.max_length=600 is more than the 512 positions"):
-        make(longer).prepare(tmp_path / "cache")
+        make_job(longer).prepare(tmp_path / "cache")
 
 
 # ---------------------------------------------------------------------------------------------------------- looking

@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from regard import jobs
-from regard.corpora import stories
+from regard.corpora import texts
 from regard.data.examples import ExampleBatches
-from regard.data.pairs import Bad
+from regard.data.pairs import SkippedLine
 from regard.data.tokenizer import Tokenizer
 from regard.data.windows import windows
 from regard.errors import CallError, RegardError
 from regard.inputs.question.files import QuestionSource
-from regard.inputs.question.settings import QuestionDataSettings
-from regard.inputs.question.windows import encode_document
-from regard.job import Job
-from regard.outputs.span.output import SpanOutput
-from regard.outputs.span.settings import AnswerRecipe
+from regard.inputs.question.windows import QuestionDataSettings, encode_document
+from regard.job import Job, make_job
+from regard.tasks.span.output import SpanOutput
+from regard.tasks.span.settings import AnswerRecipe
 
 DOCUMENT = "Ada met Ben in Bern. Ben left Bern at noon."
 
@@ -49,7 +47,7 @@ def test_squad_with_several_answers_and_places(tmp_path):
     assert first.texts == ["Ben", "Bern"]
     assert first.answers == ((21, 24), (15, 19))
     assert (moved.answers, moved.placed) == (((21, 24),), "moved")  # the nearest Ben, not the first
-    assert isinstance(lost, Bad)
+    assert isinstance(lost, SkippedLine)
     assert (lost.kind, lost.line) == ("not found", 3)
     assert "data[0].paragraphs[0], id c" in lost.reason
 
@@ -155,7 +153,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_questions(settings, cache, *, strict=True) -> Prepared:
-    job = jobs.make(AnswerRecipe.model_validate({"job": "answer", "data": settings, "model": {"kind": "recurrent"}}))
+    job = make_job(AnswerRecipe.model_validate({"job": "answer", "data": settings, "model": {"kind": "recurrent"}}))
     return Prepared(job, job.input.prepare(cache, job.output, strict=strict))
 
 
@@ -236,8 +234,8 @@ def test_check_names_file_and_place(tmp_path):
 
 # -------------------------------------------------------------------------------------------------------- the corpus
 def test_stories_are_disjoint_and_answers_stand_where_they_say():
-    splits = {split: stories.load(split) for split in stories.SPLITS}
-    documents = [{one.document for one in splits[split]} for split in stories.SPLITS]
+    splits = {split: texts.load(split) for split in texts.SPLITS}
+    documents = [{one.document for one in splits[split]} for split in texts.SPLITS]
     assert not documents[0] & documents[1]
     assert not documents[0] & documents[2]
     assert not documents[1] & documents[2]
@@ -245,14 +243,14 @@ def test_stories_are_disjoint_and_answers_stand_where_they_say():
     for one in splits["test"]:
         assert one.document.startswith(one.answer, one.start)
     with pytest.raises(CallError, match="no split 'dev'"):
-        stories.load("dev")
+        texts.load("dev")
 
 
 def test_stories_with_now_are_answered_by_the_last_event():
-    for one in stories.load("test"):
+    for one in texts.load("test"):
         if one.question.startswith("Where is the "):
             thing = one.question.removeprefix("Where is the ").removesuffix(" now?")
             told = [s for s in one.document.split(". ") if thing in s and (" put " in s or " moved " in s)]
             assert one.answer in told[-1]
-    words = np.mean([len(one.document.split()) for one in stories.load("test")])
+    words = np.mean([len(one.document.split()) for one in texts.load("test")])
     assert 40 < words < 90

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.metrics.answers import AnswerScore, answer_score, best_threshold, mean_score, normalize
+from regard.metrics.classes import AnswerScore, answer_score, best_threshold, mean_score, normalize
 
 
 @pytest.mark.parametrize(

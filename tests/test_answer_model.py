@@ -6,16 +6,13 @@ import torch
 from torch.nn import functional as F
 
 from regard.attention import Trace
-from regard.attention.trilinear import Trilinear
-from regard.data.examples import Batch
-from regard.decoding.spans import span_scores
+from regard.attention.scores import Trilinear
+from regard.data.examples import ExampleBatch
+from regard.generation.spans import span_scores
 from regard.layers.embedding import Embedding
-from regard.models.attention_flow import Looking, MostAlike
-from regard.models.joined_texts import join
-from regard.models.reader import PairReader, TextPair
-from regard.models.recurrent_reader import RecurrentReader
-from regard.parts import build_encoder
-from regard.settings.encoder import EncoderSettings
+from regard.models.build import build_encoder
+from regard.models.reader import DocumentToQuestion, MostAlike, PairReader, RecurrentReader, TextPair, join
+from regard.settings.model import EncoderSettings
 
 CLS, SEP, PAD = 2, 3, 0
 QUESTION = torch.tensor([[5, 6, 7], [8, 0, 0]])
@@ -75,7 +72,7 @@ def test_the_loss_is_the_sum_of_both_pointers(make):
     model = make()
     start, end = torch.tensor([2, 0]), torch.tensor([2, 0])
     source, target = TextPair(QUESTION, DOCUMENT), torch.stack([start, end], dim=1)
-    loss = model(Batch(source, target))
+    loss = model(ExampleBatch(source, target))
     pointers = model.point(QUESTION, DOCUMENT)
     plain = sum(F.cross_entropy(s, t, reduction="sum") for s, t in zip(pointers, (start, end), strict=True)) / 2
     torch.testing.assert_close(loss.total, plain)
@@ -83,7 +80,7 @@ def test_the_loss_is_the_sum_of_both_pointers(make):
     loss.total.backward()
     unused = {name for name, weight in model.named_parameters() if weight.grad is None}
     assert not unused - {name for name in unused if "pooler" in name}
-    nothing = model(Batch(source, torch.full((2, 2), -1)))  # the share of a process that has none
+    nothing = model(ExampleBatch(source, torch.full((2, 2), -1)))  # the share of a process that has none
     assert (nothing.total.item(), nothing.count, int(nothing.correct)) == (0, 0, 0)
 
 
@@ -120,4 +117,4 @@ def test_looking_is_attention_with_values_apart():
     score, q, k, v = Trilinear(6), torch.randn(2, 3, 6), torch.randn(2, 5, 6), torch.randn(2, 5, 4)
     mask = torch.tensor([[True] * 5, [True, True, False, False, False]])
     weights = score(q, k).masked_fill(~mask[:, None], -torch.inf).softmax(-1)
-    torch.testing.assert_close(Looking(score)(q, k, v, mask), weights @ v)
+    torch.testing.assert_close(DocumentToQuestion(score)(q, k, v, mask), weights @ v)

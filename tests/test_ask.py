@@ -11,17 +11,18 @@ from PIL import Image
 import regard
 from ask_example import tree, write_questions, written
 from look_methods import asked_of_the_model
-from regard import config, jobs, look
+from regard import config, look
 from regard.attention.memory import Memory
 from regard.cli import cli
 from regard.data.pairs import Columns
 from regard.data.settings import FilesSettings, TokenizerSettings
-from regard.encoders.joint import Joint, JointEncoder
+from regard.encoders.text import JointEncoder, JointMemory
 from regard.errors import CallError
 from regard.inputs.joint import JointInput
-from regard.jobs import JOBS, Row
+from regard.job import make_job
+from regard.jobs import JOBS, JobRow
 from regard.layers.transformer import Block
-from regard.look.axis import axis, beside
+from regard.look.axis import axis, join_axes
 from regard.look.methods import METHODS
 from regard.settings.model import RecurrentSettings
 from regard.settings.recipe import Recipe
@@ -153,12 +154,12 @@ def test_columns_are_regions_and_words(run, listed, method, tmp_path):
 
 
 def test_what_comes_after_lies_on_no_grid():
-    both = beside(axis(["[CLS]", *"abcdef"], grid=(2, 3)), axis(["what", "?", "</s>"], words=[0, 0, None]))
+    both = join_axes(axis(["[CLS]", *"abcdef"], grid=(2, 3)), axis(["what", "?", "</s>"], words=[0, 0, None]))
     assert both.upon() == [1, 2, 3, 4, 5, 6]
     assert both.real() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert both.taken(both.real()).after == 2
     assert both.taken([1, 2, 3, 7]).grid is None  # a part of a grid is none
-    timed = beside(axis(times=[0.0, 0.5], until=1.0), axis(["what"]))
+    timed = join_axes(axis(times=[0.0, 0.5], until=1.0), axis(["what"]))
     assert timed.edges.tolist() == [0.0, 0.5, 1.0]
 
 
@@ -177,8 +178,8 @@ def test_padding_between_the_two_changes_nothing():
     encoder = JointEncoder(Given(), Given(), [Block(8, 2, 16)], final_norm="layer").eval()
     first, second = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
     first[1, 2:], second[1, 3:] = 0, 0
-    memory = encoder(Joint(first, second))
-    alone = encoder(Joint(first[1:, :2], second[1:, :3]))
+    memory = encoder(JointMemory(first, second))
+    alone = encoder(JointMemory(first[1:, :2], second[1:, :3]))
     assert memory.mask.sum(1).tolist() == [8, 5]
     assert memory.mask[1, :5].all()
     torch.testing.assert_close(memory.vectors[1, :5], alone.vectors[0])
@@ -188,10 +189,10 @@ def test_padding_between_the_two_changes_nothing():
 def test_vectors_are_told_by_their_kind_and_must_have_one_width():
     encoder = JointEncoder(Given(), Given())
     vectors = torch.ones(1, 2, 8)
-    memory = encoder(Joint(vectors, 2 * vectors))
+    memory = encoder(JointMemory(vectors, 2 * vectors))
     assert memory.summary.tolist() == [[1.0] * 8 + [2.0] * 8]
     assert encoder.summary_width == 16
-    found = encoder(Joint(vectors, vectors)).vectors[0] - 1
+    found = encoder(JointMemory(vectors, vectors)).vectors[0] - 1
     torch.testing.assert_close(found, encoder.kinds.repeat_interleave(2, 0))
     wide = Given()
     wide.memory_width = 9
@@ -213,7 +214,7 @@ def test_vectors_are_told_by_their_kind_and_must_have_one_width():
 )
 def test_impossible_settings_are_named(listed, change, message, tmp_path):
     with pytest.raises(CallError, match=message):
-        jobs.make(config.build(config.override(tree(listed), change), "recipe")).prepare(tmp_path)
+        make_job(config.build(config.override(tree(listed), change), "recipe")).prepare(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ def test_impossible_settings_are_named(listed, change, message, tmp_path):
 def test_other_models_read_and_write(listed, model, tmp_path):
     settings = tree(listed)
     settings["model"] = {**settings["model"], **model} if "kind" not in model else model
-    job = jobs.make(config.build(settings, "recipe"))
+    job = make_job(config.build(settings, "recipe"))
     job.prepare(tmp_path)
     built = job.build()
     batch = next(iter(job.batches().epoch(0)))
@@ -260,13 +261,13 @@ def test_any_two_inputs_can_stand_beside_each_other(tmp_path):
     files = {role: str(tmp_path / "list.tsv") for role in ("train", "valid")}
     recipe = BothRecipe(data=BothData(**files, max_bad=0.5))
     with pytest.MonkeyPatch.context() as patch:
-        row = Row(
+        row = JobRow(
             f"{__name__}:BothRecipe",
             ("own_input:LampsInput", "regard.inputs.text.input:TextInput"),
             "own_output:YesNoOutput",
         )
         patch.setitem(JOBS, "both", row)
-        job = jobs.make(recipe)
+        job = make_job(recipe)
     assert isinstance(job.input, JointInput)
     job.prepare(tmp_path / "cache")
     assert len(job.splits["train"]) == 6

@@ -10,15 +10,16 @@ import pytest
 
 import regard
 from ask_example import COLUMNS, rows, tree, write_questions, written
-from regard import config, jobs
-from regard.corpora.asked import load_asked
-from regard.corpora.shapes_questions import shapes_questions
-from regard.corpora.shapes_seen import _direction, seen
-from regard.data.pairs import Bad
-from regard.data.splits import find_splits
+from regard import config
+from regard.corpora.loading import load_asked
+from regard.corpora.shapes import shapes_questions
+from regard.corpora.shapes_seen import _direction, detect_things
+from regard.data.pairs import SkippedLine
+from regard.data.prepare import find_splits
 from regard.errors import CallError, RegardError
-from regard.inputs.joint_examples import JointRow, JointSource
-from regard.metrics.pointing import Pointed, pointed
+from regard.inputs.joint import JointRow, JointSource
+from regard.job import make_job
+from regard.metrics.captions import Pointed, points_at_box
 
 
 # ----------------------------------------------------------------------------------------------------------- the list
@@ -40,7 +41,7 @@ def test_an_answer_may_be_a_number_and_a_column_may_tell_splits_apart(tmp_path):
     parts = replace(COLUMNS, split="part")
     one, bad = JointSource(str(file), "train", columns=parts).read()
     assert (one.first, one.target) == ("a.png", "2")
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, SkippedLine)
     assert "the answer is bool" in bad.reason
     (valid,) = JointSource(str(file), "valid", columns=parts).read()
     assert valid.first == "b.png"
@@ -71,7 +72,7 @@ def test_a_list_too_small_to_hold_a_picture_out_says_so(tmp_path):
 def test_long_questions_are_left_out_of_training_and_of_no_score(tmp_path):
     recipe = tree(write_questions(tmp_path))
     recipe["data"] |= {"max_length": 5}
-    job = jobs.make(config.build(recipe))
+    job = make_job(config.build(recipe))
     job.prepare(tmp_path / "cache")
     assert [len(job.splits[role]) for role in ("train", "valid")] == [12, 36]  # "is there red?", and all
     bound = job.bound(job.build())
@@ -82,7 +83,7 @@ def test_long_questions_are_left_out_of_training_and_of_no_score(tmp_path):
 
 
 def test_a_batch_has_questions_of_several_kinds(tmp_path):
-    job = jobs.make(config.build(tree(write_questions(tmp_path)), "recipe"))
+    job = make_job(config.build(tree(write_questions(tmp_path)), "recipe"))
     job.prepare(tmp_path / "cache")
     batches = list(job.output.batches(job.splits["train"], 480).epoch(0))
     assert len(batches) > 3
@@ -112,8 +113,10 @@ def test_bad_lines_and_pictures_are_named_and_refused(tmp_path):
 # -------------------------------------------------------------------------------------------------------- the pointing
 def test_the_pointing_game_by_hand():
     weights = np.array([0.1, 0.2, 0.6, 0.1])  # of 2 × 2 regions of 10 × 20 pixels, the third: bottom left
-    assert pointed(weights, (2, 2), (10, 20), [(5.0, 0.0, 10.0, 10.0)]) == Pointed(True, 0.25)
-    assert pointed(weights, (2, 2), (10, 20), [(0.0, 0.0, 5.0, 10.0), (0.0, 10.0, 5.0, 20.0)]) == Pointed(False, 0.5)
+    assert points_at_box(weights, (2, 2), (10, 20), [(5.0, 0.0, 10.0, 10.0)]) == Pointed(True, 0.25)
+    assert points_at_box(weights, (2, 2), (10, 20), [(0.0, 0.0, 5.0, 10.0), (0.0, 10.0, 5.0, 20.0)]) == Pointed(
+        False, 0.5
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- the corpus
@@ -157,7 +160,7 @@ def answer_by_pixels(question, things):
 def test_answers_are_what_the_pixels_show():
     kinds = set()
     for one in shapes_questions("test", 60):
-        things = seen(one.first)
+        things = detect_things(one.first)
         assert answer_by_pixels(one.second, things) == one.target, one.second
         assert all(
             any(abs(t.row - 24 * (b[0] + b[2])) < 2 and abs(t.column - 24 * (b[1] + b[3])) < 2 for t in things)

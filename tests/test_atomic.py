@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 import regard
-from regard.data.cache import built_once
+from regard.data.prepare import built_once
 from regard.errors import CallError, RegardError
 from regard.files import atomic
 from regard.training.loop import fit

@@ -10,19 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from regard.arriving import at_once
 from regard.errors import CallError
-from regard.work import before_step
+from regard.serve.command import listen
+from regard.serve.errors import Limits
+from regard.serve.middleware import ServiceMetrics
+from regard.serve.running import CancelledRequestError
+from regard.serve.schemas import Look, PartOut, PictureOptions, Predict, StreamOptions
+from regard.serve.server import pending_connections
+from regard.serve.service import LANES, SLICE, Worker
+from regard.work import at_once, before_step
 from test_serve import ask, httpx, metric, run, serving  # noqa: F401  (run is a fixture)
-
-from regard.serve.schemas import Look, Part, Picture, Predict, Stream  # isort: skip
-from regard.serve.command import listen  # isort: skip
-from regard.serve.limits import Limits  # isort: skip
-from regard.serve.metrics import Metrics  # isort: skip
-from regard.serve.server import accepted  # isort: skip
-from regard.serve.turns import SLICE  # isort: skip
-from regard.serve.running import UnwantedError  # isort: skip
-from regard.serve.worker import LANES, Worker  # isort: skip
 
 LONG = "one red cat two blue dog " * 83  # 498 tokens
 COSTLY = {"model": "pairs", "text": LONG, "output": "uno rojo gato dos azul perro " * 83, "method": "leave-one-out"}
@@ -97,7 +94,7 @@ def test_predictions_go_on_while_looks_fill_all_lanes(client):
 
 @pytest.fixture
 def worker():
-    worker = Worker("m", Metrics(), queue=9, max_batch=4, max_work=1000)
+    worker = Worker("m", ServiceMetrics(), queue=9, max_batch=4, max_work=1000)
     worker.start()
     yield worker
     worker.stop()
@@ -134,7 +131,7 @@ def test_unwanted_and_immense_work_ends_at_its_next_step(worker):
     assert began.wait(10)
     assert not answer.cancel()  # it is under way
     go.set()
-    with pytest.raises(UnwantedError):
+    with pytest.raises(CancelledRequestError):
         answer.result(10)
 
     def immense(inputs):
@@ -147,12 +144,20 @@ def test_unwanted_and_immense_work_ends_at_its_next_step(worker):
 
 # -------------------------------------------------------------------------------------------------------------- numbers
 NUMBERS = [5e-324, 1e-45, 1e-39, 1.17e-38, 1e-9, 3.5e38, 1.7e308, -0.0, -1, 0, 2**31, 2**63, 2**64, 10**400]
-FIELDS = sorted({
-    (path, name)
-    for path, body in {"predict": Predict, "look": Look, "picture": Picture, "stream": Stream, "page": Part}.items()
-    for name, field in body.model_fields.items()
-    if any(kind in str(field.annotation) for kind in ("int", "float"))
-})  # fmt: skip
+FIELDS = sorted(
+    {
+        (path, name)
+        for path, body in {
+            "predict": Predict,
+            "look": Look,
+            "picture": PictureOptions,
+            "stream": StreamOptions,
+            "page": PartOut,
+        }.items()
+        for name, field in body.model_fields.items()
+        if any(kind in str(field.annotation) for kind in ("int", "float"))
+    }
+)
 
 
 @pytest.mark.parametrize(("path", "field"), FIELDS)
@@ -294,7 +299,7 @@ def test_connections_that_nobody_has_taken_yet_are_taken():
     """The system holds them for us, and would reset them when the socket is closed."""
     with listen("127.0.0.1", 0) as place:
         made = [socket.create_connection(place.getsockname()) for _ in range(3)]
-        taken = accepted(place)
+        taken = pending_connections(place)
         assert {one.getpeername() for one in taken} == {one.getsockname() for one in made}
         for one in (*made, *taken):
             one.close()

@@ -19,17 +19,16 @@ from PIL import Image
 
 import regard
 from regard import look
-from regard.auto import archives
-from regard.auto.begin import begin
+from regard.detect import files
+from regard.detect.begin import make_recipe
 from regard.errors import CallError, RegardError
 from regard.inputs import media_files
+from regard.inputs.sound.item import SoundSource
 from regard.inputs.sound.recording import SoundError, read_sound
 from regard.inputs.sound.settings import SoundDataSettings
-from regard.inputs.sound.source import SoundSource
 from regard.pretrained.families import read
+from regard.serve.uploads import Uploads, check_sound
 from test_serve import run  # noqa: F401  (a fixture)
-
-from regard.serve.uploads import Uploads, check_sound  # isort: skip
 
 
 # --------------------------------------------------------------------------------------------- archives that are data
@@ -59,9 +58,9 @@ def test_an_archive_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
                 about.size = len(content)
                 packed.addfile(about, io.BytesIO(content))
     for constant, value in bound.items():
-        monkeypatch.setattr(archives, constant, value)
+        monkeypatch.setattr(files, constant, value)
     with pytest.raises(CallError, match=problem):
-        begin(str(file), tmp_path / "run", seconds=1)
+        make_recipe(str(file), tmp_path / "run", seconds=1)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -70,7 +69,7 @@ def test_a_member_that_claims_more_than_any_disk_has_is_refused(tmp_path):
     about.size = 10**13
     (tmp_path / "data.tar").write_bytes(about.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
     with pytest.raises(CallError, match="holds more than 1,000,000,000 bytes in 1,536"):
-        begin(str(tmp_path / "data.tar"), tmp_path / "run", seconds=1)
+        make_recipe(str(tmp_path / "data.tar"), tmp_path / "run", seconds=1)
 
 
 # ------------------------------------------------------------------------------------------------ the folder of a model
@@ -267,7 +266,7 @@ def test_a_record_that_lies_is_refused(tmp_path, shape):
 def test_an_archive_larger_than_memory_is_not_unpacked(tmp_path, monkeypatch):
     file = arrays(tmp_path / "x.npz", "{'descr': '|u1', 'fortran_order': False, 'shape': (1000000,), }", bytes(10**6))
     assert file.stat().st_size < 20_000
-    monkeypatch.setattr("regard.files.foreign.os.sysconf", lambda name: 1000)
+    monkeypatch.setattr("regard.files.hub.os.sysconf", lambda name: 1000)
     with pytest.raises(RegardError, match="unpacks to"):
         look.load(file)
 

@@ -9,18 +9,16 @@ import torch
 import torch.nn.functional as F
 
 from regard.data.batches import Padded
-from regard.data.examples import Batch
-from regard.decoding.beam import LengthPenalty, beam
-from regard.decoding.constraints import Constraints
-from regard.decoding.ctc import Prefixes
-from regard.decoding.ctc_joint import Joint, JointState, LanguageModelVoice
-from regard.decoding.forced_alignment import BLANK, forced_alignment
-from regard.encoders.audio import memory_lengths
-from regard.encoders.audio_pyramid import together
+from regard.data.examples import ExampleBatch
+from regard.encoders.audio import memory_lengths, together
+from regard.generation.alignment import BLANK, forced_alignment
+from regard.generation.beam import LengthPenalty, beam
+from regard.generation.ctc import JointScores, JointState, LanguageModelFusion, Prefixes
+from regard.generation.engine import Constraints
 from regard.inputs.sound.input import SoundInput
-from regard.outputs.text.build import build_writer
-from regard.outputs.text.transcribe_settings import ListenerSettings, SpeechTransformerSettings, TranscribeRecipe
 from regard.special_tokens import END
+from regard.tasks.text.output import build_writer
+from regard.tasks.text.settings import ListenerSettings, SpeechTransformerSettings, TranscribeRecipe
 
 K, V = 5, 7  # tokens 4, 5, 6 are text
 TEXT = (4, 5, 6)
@@ -148,7 +146,7 @@ def test_neighbors_are_put_together_in_order():
 
 
 def test_the_joint_loss_is_the_weighted_sum_of_both(model):
-    batch = Batch(sounds(48, 36), torch.tensor([[4, 5, END], [6, END, 0]]))
+    batch = ExampleBatch(sounds(48, 36), torch.tensor([[4, 5, END], [6, END, 0]]))
     memory = model.encode(batch.source)
     attention = -model.score(batch.source, batch.target).sum()
     losses = [
@@ -164,7 +162,7 @@ def test_the_joint_loss_is_the_weighted_sum_of_both(model):
 
 
 def test_a_share_without_rows_counts_nothing_and_gives_no_gradient(model):
-    loss = model(Batch(sounds(20), torch.zeros(1, 1, dtype=torch.int64)))
+    loss = model(ExampleBatch(sounds(20), torch.zeros(1, 1, dtype=torch.int64)))
     assert loss.total.item() == 0
     assert loss.count == 0
 
@@ -219,13 +217,13 @@ def test_the_joint_search_finds_the_best_sum_of_all_opinions(ctc, weight):
 
     candidates = [tokens for length in range(4) for tokens in product((1, *TEXT), repeat=length)]
     wanted = max(candidates, key=opinion)
-    voice = LanguageModelVoice(language, lambda rows: Written(torch.zeros(rows, dtype=torch.int64)), weight, names)
+    voice = LanguageModelFusion(language, lambda rows: Written(torch.zeros(rows, dtype=torch.int64)), weight, names)
     state = JointState(
         Written(torch.zeros(1, dtype=torch.int64)),
         Prefixes.start(scores, torch.tensor([K])) if ctc else None,
         voice.start(1) if weight else None,
     )
-    joint = Joint(model, ctc=ctc, language=voice if weight else None)
+    joint = JointScores(model, ctc=ctc, language=voice if weight else None)
     ((best,),) = beam(joint, state, Constraints(3), size=64, penalty=LengthPenalty(0.0), normalize=False)
     assert tuple(best.tokens) == wanted
     assert best.score == pytest.approx(opinion(wanted), abs=1e-4)

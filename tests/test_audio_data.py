@@ -9,20 +9,20 @@ import pytest
 import soundfile
 import torch
 
-from regard import jobs
 from regard.corpora.tones import call, write
-from regard.data.pairs import Bad
-from regard.data.prepare import Steps
-from regard.data.special_ids import OURS
+from regard.data.pairs import SkippedLine
+from regard.data.prepare import PrepareCache
+from regard.data.vocabulary import OURS
 from regard.errors import CallError, RegardError
-from regard.inputs.media_source import Entry
+from regard.inputs.media_files import Entry
 from regard.inputs.sound.examples import SoundExamples
 from regard.inputs.sound.features import frame_count
+from regard.inputs.sound.item import SoundSource
 from regard.inputs.sound.recording import read_sound
 from regard.inputs.sound.settings import JoinSettings
-from regard.inputs.sound.source import SoundSource
-from regard.outputs.text.transcribe_settings import SpeechDataSettings, TranscribeRecipe
+from regard.job import make_job
 from regard.special_tokens import END
+from regard.tasks.text.settings import SpeechDataSettings, TranscribeRecipe
 
 SOUND = {"rate": 4000, "bands": 7}
 
@@ -33,7 +33,7 @@ def settings(train, **more):
 
 def job_of(data, **training):
     model = {"kind": "recurrent", "pyramid": 2}
-    return jobs.make(TranscribeRecipe.model_validate({"data": data.model_dump(), "model": model, "training": training}))
+    return make_job(TranscribeRecipe.model_validate({"data": data.model_dump(), "model": model, "training": training}))
 
 
 def prepared_job(data, cache, **training):
@@ -59,7 +59,7 @@ def calls(tmp_path_factory):
 
 
 def splits_of(data, cache):
-    return Steps(data, cache, strict=False).splits(SoundSource.by_role(data))
+    return PrepareCache(data, cache, strict=False).splits(SoundSource.by_role(data))
 
 
 def read(data):
@@ -152,7 +152,7 @@ def test_a_text_that_cannot_belong_to_its_sound_is_suspected(tmp_path, calls):
 def test_a_folder_without_texts_and_places_that_are_not_there(tmp_path):
     soundfile.write(tmp_path / "x.wav", np.ones(50), 8000)
     (bad,) = read(settings(tmp_path, valid=str(tmp_path)))
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, SkippedLine)
     assert "it has no text: add a .txt file" in bad.reason
     with pytest.raises(CallError, match="no such file or folder"):
         read(settings(tmp_path / "nowhere", valid=str(tmp_path)))
@@ -171,7 +171,7 @@ def test_the_store_gives_back_sound_text_and_gold(prepared, tmp_path):
     assert len(prepared.splits["train"].store) == 12
     data = settings("corpus:tones", sound={"rate": 8000})
     input, truth = job_of(data).input, call("valid", 5)
-    store = input.stored(Steps(data, tmp_path), "valid", splits_of(data, tmp_path)["valid"])
+    store = input.open_store(PrepareCache(data, tmp_path), "valid", splits_of(data, tmp_path)["valid"])
     made = input.examples({"valid": store}, prepared.output.vocabulary, None)["valid"]
     example = made.every()[5]
     np.testing.assert_allclose(example.input.load(), truth.samples, atol=2e-5)

@@ -11,13 +11,19 @@ import torch
 
 from regard.corpora.tones import FREQUENCIES, RATE, SIZES, call, tones, write
 from regard.errors import CallError
-from regard.inputs.sound.features import frame_count, log_mel, mel_filters
-from regard.inputs.sound.recording import Sound, SoundError, SoundFile, is_clipped, is_silent, read_sound
-from regard.inputs.sound.resample import resample
+from regard.inputs.sound.features import frame_count, log_mel, mel_filters, spec_augment
+from regard.inputs.sound.item import SoundSource
+from regard.inputs.sound.recording import (
+    Sound,
+    SoundError,
+    SoundFile,
+    is_clipped,
+    is_silent,
+    read_sound,
+    resample,
+    windows,
+)
 from regard.inputs.sound.settings import AugmentSettings, SoundSettings
-from regard.inputs.sound.source import SoundSource
-from regard.inputs.sound.spec_augment import spec_augment
-from regard.inputs.sound.windows import windows
 
 
 def sine(frequency, rate, seconds=0.5):

@@ -19,28 +19,27 @@ import torch
 import yaml
 from PIL import Image
 
-from regard import api, config, jobs
-from regard.auto.begin import RECIPE, begin, is_data
-from regard.auto.columns import are_tags, column_of
-from regard.auto.detect import detect
-from regard.auto.facts import SeriesFacts
-from regard.auto.files import role_of
-from regard.auto.given import as_path, white_of
-from regard.auto.measure import Measured
-from regard.auto.plan import of_size, plan
-from regard.auto.reshaped import reshaped
-from regard.auto.rewritten import rewritten
-from regard.auto.told import Told
-from regard.auto.write import as_yaml
+from regard import api, config
 from regard.cli import cli
+from regard.detect.begin import RECIPE, as_yaml, is_data, make_recipe
+from regard.detect.detect import detect
+from regard.detect.detected import Hints, SeriesFacts
+from regard.detect.files import role_of
+from regard.detect.given import materialize, white_of
+from regard.detect.measure import Measured
+from regard.detect.plan import of_size, plan
+from regard.detect.reshaped import wide_to_long
+from regard.detect.rewritten import normalize_encoding
+from regard.detect.tables import are_tags, column_of
 from regard.errors import CallError
-from regard.inputs.image.defaults import encoders, form
-from regard.inputs.series.defaults import windows
-from regard.inputs.text import defaults as texts
+from regard.inputs.image.settings import encoders, form
+from regard.inputs.series.settings import windows
+from regard.inputs.text import settings as texts
+from regard.job import make_job
 from regard.jobs import FROM_DATA, JOBS
-from regard.outputs.labels import defaults as labels
-from regard.outputs.text import defaults as writing
-from regard.settings.decisions import Sample, Size
+from regard.settings.recipe import Sample, Size
+from regard.tasks.labels import settings as labels
+from regard.tasks.text import settings as writing
 
 
 # --------------------------------------------------------------------------------------------------- data of all kinds
@@ -207,7 +206,7 @@ def test_data_is_known_for_what_it_is_and_its_recipe_trains(make: Callable[[Path
     said: list[str] = []
     small = {"training.max_steps": 3, "training.validate_every": 3, "training.looks": 0}
     small |= {} if make in (shops, photos_by_class) else {"data.test_share": 0.25}  # those have a test part
-    file = begin(data, tmp_path / "run", seconds=20, overrides=small, tell=said.append)
+    file = make_recipe(data, tmp_path / "run", seconds=20, overrides=small, report=said.append)
     written = file.read_text(encoding="utf-8")
     tree = yaml.safe_load(written)
     assert tree["job"] == FROM_DATA[found.kinds][0]
@@ -230,7 +229,7 @@ def _ends_with_a_test_score(run: api.Run) -> None:
     assert run.evaluate().values[test["metric"]] == pytest.approx(test["value"], abs=1e-3)
     assert run.closing_words().splitlines()[-1] == test["words"]
     assert test["words"] in (run.folder / "README.md").read_text(encoding="utf-8").replace("Test ", "test ")
-    job = jobs.make(run.recipe)
+    job = make_job(run.recipe)
     job.prepare(run.folder / "cache")
     examples, _ = job.output.test()
     if isinstance(examples, list) and run.recipe.data.test is None:
@@ -300,9 +299,9 @@ def test_the_time_limit_holds_for_data_too_large_for_it(
     make: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of each kind: a part of the data is used, the end names it and the limit that uses all, and time is kept."""
-    monkeypatch.setattr("regard.auto.plan.SMALLEST", 200)  # examples of a sample
-    monkeypatch.setattr("regard.auto.plan.LARGEST", 200)
-    monkeypatch.setattr("regard.auto.plan.PREPARING", 0.005)  # so that little data takes too long
+    monkeypatch.setattr("regard.detect.plan.SMALLEST", 200)  # examples of a sample
+    monkeypatch.setattr("regard.detect.plan.LARGEST", 200)
+    monkeypatch.setattr("regard.detect.plan.PREPARING", 0.005)  # so that little data takes too long
     monkeypatch.setattr("regard.data.prepare.PATIENCE", 0.0)  # seconds until progress is reported
     (tmp_path / "small").mkdir()
     data = _larger(make, tmp_path, 200 if make is plain_text else 20)
@@ -500,15 +499,15 @@ def test_what_the_user_says_steers_what_is_found(tmp_path: Path) -> None:
     films = "".join(f"u{n % 9},film {n} was much too long,{n % 5}\n" for n in range(60))
     file = str(_written(tmp_path / "films.csv", "user,text,stars\n" + films))
     assert detect(file).doubt, "both columns may be labels"
-    found = detect(file, Told({"label": "user"}))
+    found = detect(file, Hints({"label": "user"}))
     assert (found.data["label"], len({*found.targets}), found.doubt) == ("user", 9, "")
-    assert detect(file, Told(said=frozenset(["text"]))).data["target"] == "text"
+    assert detect(file, Hints(said=frozenset(["text"]))).data["target"] == "text"
     both = "".join(f"one {n} two three\teins {n} zwei drei\n" for n in range(60))
     pairs = str(_written(tmp_path / "pairs.tsv", both))
-    assert detect(pairs, Told({"source": 1, "target": 0})).inputs[0].startswith("eins")
+    assert detect(pairs, Hints({"source": 1, "target": 0})).inputs[0].startswith("eins")
     flowers = "".join(f"{n * n % 7},{n % 3},{'ab'[n % 2]}\n" for n in range(60))
     table = str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n-,3.1,a\n" + flowers))
-    assert "no times" in detect(table, Told(said=frozenset(["values"]))).doubt
+    assert "no times" in detect(table, Hints(said=frozenset(["values"]))).doubt
     with pytest.raises(CallError, match="in no order"):
         detect(table)
 
@@ -518,10 +517,10 @@ def test_english_texts_start_from_a_pretrained_encoder_where_one_is_installed(mo
         sample = Sample(600, [f"{text} {n}" for n in range(600)], ["x", "y"] * 300, seconds)
         return [size.name for size in labels.decide(("text", "label"), sample).sizes]
 
-    monkeypatch.setattr(texts, "pretrained", lambda: "package:one")
+    monkeypatch.setattr(texts, "installed_encoder", lambda: "package:one")
     assert sizes("what is the name of", 600)[-1] == "MiniLM"
     assert "MiniLM" not in sizes("wie heißt denn das da", 600) + sizes("what is the name of", 60)
-    monkeypatch.setattr(texts, "pretrained", lambda: "")
+    monkeypatch.setattr(texts, "installed_encoder", lambda: "")
     assert "MiniLM" not in sizes("what is the name of", 600)
 
 
@@ -857,12 +856,12 @@ FORMS: dict[str, tuple[Callable[[Path], Path], tuple[str, str], str, int]] = {
 def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Path) -> None:
     make, kinds, recipe, count = FORMS[form]
     data = make(tmp_path)
-    place = rewritten(str(data), tmp_path / "utf8", lambda message: None)
-    found = detect(reshaped(place, Told(), tmp_path / "reshaped", lambda message: None))
+    place = normalize_encoding(str(data), tmp_path / "utf8", lambda message: None)
+    found = detect(wide_to_long(place, Hints(), tmp_path / "reshaped", lambda message: None))
     assert found.kinds == kinds
     if not recipe:
         assert found.inputs[0].season == count
-        text = begin(data, tmp_path / "run", seconds=5, overrides={"training.max_steps": 1}).read_text()
+        text = make_recipe(data, tmp_path / "run", seconds=5, overrides={"training.max_steps": 1}).read_text()
         assert yaml.safe_load(text)["data"]["gaps"] == "fill"
         return
     report = api.check(recipe, {f"data.{key}": value for key, value in found.data.items()} | {"data.valid_share": 0.1})
@@ -954,7 +953,7 @@ def test_an_archive_is_unpacked_into_its_run_and_nowhere_else(name: str, tmp_pat
     place.mkdir(parents=True)
     _packed(tmp_path / "photos", place / name)
     said: list[str] = []
-    recipe = config.read(begin(str(place / name), place / "run", seconds=2, tell=said.append))
+    recipe = config.read(make_recipe(str(place / name), place / "run", seconds=2, report=said.append))
     assert (recipe.job, recipe.data.train) == ("classify", str(place / "run" / "data" / "all"))
     assert any("blue (8), red (8)" in line for line in said)
     assert sorted(path.name for path in place.iterdir()) == sorted(["run", name])
@@ -965,7 +964,7 @@ def test_an_archive_is_unpacked_into_its_run_and_nowhere_else(name: str, tmp_pat
 @pytest.mark.parametrize("name", ["broken.tar", "broken.zip", "broken.tgz"])
 def test_a_broken_archive_is_told_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(CallError, match="cannot be unpacked"):
-        begin(_written(tmp_path / name, "no archive"), tmp_path / "run", seconds=2)
+        make_recipe(_written(tmp_path / name, "no archive"), tmp_path / "run", seconds=2)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -983,7 +982,7 @@ def test_another_job_than_the_data_is_for_is_refused(tmp_path: Path) -> None:
 
 def test_a_doubt_stops_where_nobody_is_sure(tmp_path: Path) -> None:
     with pytest.raises(CallError, match="the other way round"):
-        begin(parallel_japanese(tmp_path), tmp_path / "run", seconds=5, sure=lambda doubt: False)
+        make_recipe(parallel_japanese(tmp_path), tmp_path / "run", seconds=5, sure=lambda doubt: False)
     assert not (tmp_path / "run" / RECIPE).exists()
 
 
@@ -998,31 +997,31 @@ def test_recipes_and_runs_are_no_data(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------- data from Python
 def test_data_from_python_is_written_down_and_known(tmp_path: Path) -> None:
     pairs = [(f"one more cat is number {n}", f"encore un chat et le numéro {n}") for n in range(60)]
-    assert detect(as_path(pairs, tmp_path / "a")).kinds == ("text", "text")
+    assert detect(materialize(pairs, tmp_path / "a")).kinds == ("text", "text")
     texts, labels = [f"a text about {n} things" for n in range(60)], [n % 2 for n in range(60)]
-    assert detect(as_path((texts, labels), tmp_path / "b")).kinds == ("text", "label")
+    assert detect(materialize((texts, labels), tmp_path / "b")).kinds == ("text", "label")
     pictures = np.random.default_rng(0).integers(0, 255, (12, 3, 10, 14), dtype=np.uint8)  # channels first
-    found = detect(as_path((pictures, ["x", "y"] * 6), tmp_path / "c"))
+    found = detect(materialize((pictures, ["x", "y"] * 6), tmp_path / "c"))
     assert (found.kinds, found.inputs[0][:2]) == (("image", "label"), (10, 14))
     table = {"date": [f"2024-01-{day:02d}" for day in range(1, 29)], "sold": list(range(28))}
-    assert detect(as_path(table, tmp_path / "d")).kinds == ("series", "values")
-    assert detect(as_path(torch.arange(60).sin(), tmp_path / "i")).kinds == ("series", "values")
-    assert detect(as_path(["ab", "cd", "so it goes on"] * 9, tmp_path / "j")).kinds == ("nothing", "text")
+    assert detect(materialize(table, tmp_path / "d")).kinds == ("series", "values")
+    assert detect(materialize(torch.arange(60).sin(), tmp_path / "i")).kinds == ("series", "values")
+    assert detect(materialize(["ab", "cd", "so it goes on"] * 9, tmp_path / "j")).kinds == ("nothing", "text")
     deep = [Image.fromarray(np.full((9, 9), 300 * n, np.uint16)) for n in range(12)]  # 16 bits
-    found = detect(as_path((deep, [f"a gray of {n} shades" for n in range(12)]), tmp_path / "k"))
+    found = detect(materialize((deep, [f"a gray of {n} shades" for n in range(12)]), tmp_path / "k"))
     assert found.kinds == ("image", "text")
     assert Image.open(tmp_path / "k" / "pictures" / "000009.png").getpixel((0, 0)) == 2700
     dark = [np.array([[0.0, 1], [1, 0]]), np.array([[0, 200], [8, 4]]), np.full((2, 2), 9, np.uint8)]
-    as_path((dark, ["x", "y", "x"]), tmp_path / "l")  # what is white is decided once for all of them
+    materialize((dark, ["x", "y", "x"]), tmp_path / "l")  # what is white is decided once for all of them
     written = [np.array(Image.open(tmp_path / "l" / f"pictures/{at:06d}.png")).tolist() for at in range(3)]
     assert written == [[[0, 1], [1, 0]], [[0, 200], [8, 4]], [[9, 9], [9, 9]]]
     assert (white_of((dark, "xyx")), white_of((dark[:1], "x")), white_of(pairs), white_of(table)) == (255, 1, 1, 1)
     with pytest.raises(CallError, match="numbers from -1 to 3"):
-        as_path(([np.array([[-1.0, 3.0]])], ["x"]), tmp_path / "m")
+        materialize(([np.array([[-1.0, 3.0]])], ["x"]), tmp_path / "m")
     with pytest.raises(CallError, match="must have equal lengths"):
-        as_path({"a": [1], "b": [1, 2]}, tmp_path / "e")
+        materialize({"a": [1], "b": [1, 2]}, tmp_path / "e")
     with pytest.raises(CallError, match="give a path, a table"):
-        as_path(3.5, tmp_path / "f")
+        materialize(3.5, tmp_path / "f")
     told = {"horizon": 2, "look_back": 4}  # what is known better
     run = api.train(table, data=told, time_limit=3, training={"max_steps": 2}, output=tmp_path / "g")
     assert run.recipe.data.horizon == 2  # pyright: ignore[reportAttributeAccessIssue]
@@ -1048,11 +1047,11 @@ def test_an_index_without_a_name_is_no_column(tmp_path: Path) -> None:
         (frame.sample(frac=1, random_state=1), frame[frame.a > 2], frame.set_axis([*"ab" * 45]))
     ):
         with pytest.raises(CallError, match="in no order"):
-            detect(as_path(changed, tmp_path / str(number)))
+            detect(materialize(changed, tmp_path / str(number)))
     days = pytest.importorskip("pandas", reason="needs pandas: pip install pandas").date_range("2024-01-01", periods=90)
     timed = frame.drop(columns="kind").set_index(days)
-    assert detect(as_path(timed, tmp_path / "days")).data["time"] == "time"
-    assert detect(as_path(timed.rename_axis("day"), tmp_path / "day")).data["time"] == "day"
+    assert detect(materialize(timed, tmp_path / "days")).data["time"] == "time"
+    assert detect(materialize(timed.rename_axis("day"), tmp_path / "day")).data["time"] == "day"
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), "NaT", "NA"])
@@ -1063,7 +1062,9 @@ def test_rows_without_a_label_are_left_out_and_reported(missing: object, tmp_pat
     columns["said"] = [missing if n % 5 == 0 else said for n, said in enumerate(columns["said"])]
     for number, data in enumerate((_frame(columns), (columns["review"], columns["said"]), columns)):
         said: list[str] = []
-        recipe = begin(data, tmp_path / str(number), seconds=1, overrides={"training.max_steps": 1}, tell=said.append)
+        recipe = make_recipe(
+            data, tmp_path / str(number), seconds=1, overrides={"training.max_steps": 1}, report=said.append
+        )
         assert any("12 of 60 rows are left out" in line for line in said), said
         assert any("2 classes in 48 examples: good (24), bad (24)" in line for line in said), said
         assert "nan" not in recipe.read_text(encoding="utf-8")
@@ -1078,7 +1079,9 @@ def test_rows_of_a_file_without_a_label_are_left_out_and_counted(missing: str | 
     else:
         file = _written(tmp_path / "a.csv", "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
     said: list[str] = []
-    recipe = begin(str(file), tmp_path / "run", seconds=2, overrides={"training.max_steps": 1}, tell=said.append)
+    recipe = make_recipe(
+        str(file), tmp_path / "run", seconds=2, overrides={"training.max_steps": 1}, report=said.append
+    )
     text = "\n".join(said)
     assert "40 examples" in text
     assert "2 classes in 40 examples: good (20), bad (20)" in text
@@ -1116,7 +1119,7 @@ def test_cells_with_several_labels_are_known_and_trained_as_such(form: str, tmp_
     make, separator = SEVERAL[form]
     file, said = make(tmp_path), list[str]()
     small = {"training.max_steps": 2, "data.test_share": 0.25}
-    recipe = begin(str(file), tmp_path / "run", seconds=2, overrides=small, tell=said.append)
+    recipe = make_recipe(str(file), tmp_path / "run", seconds=2, overrides=small, report=said.append)
     text = "\n".join(said)
     assert f"2 labels, several a row (data.separator={separator!r}): very red (40), big (30); 10 rows have no" in text
     tree = yaml.safe_load(recipe.read_text(encoding="utf-8"))
@@ -1149,7 +1152,7 @@ def test_several_columns_of_zeros_and_ones_are_all_labels(form: str, tmp_path: P
         data = pytest.importorskip("pandas", reason="needs pandas: pip install pandas").read_csv(file)
     said: list[str] = []
     small = {"training.max_steps": 2, "data.test_share": 0.25, "model.width": 8}
-    recipe = begin(data, tmp_path / "run", seconds=3, overrides=small, tell=said.append)
+    recipe = make_recipe(data, tmp_path / "run", seconds=3, overrides=small, report=said.append)
     assert any(
         "2 labels, a column each, several a row: toxic (30), obscene (20); 20 rows have no" in one for one in said
     )
@@ -1163,7 +1166,7 @@ def test_several_columns_of_zeros_and_ones_are_all_labels(form: str, tmp_path: P
 
 def test_columns_of_zeros_and_ones_beside_a_label(tmp_path: Path) -> None:
     file = _columns_of_labels(tmp_path)
-    assert detect(str(file), Told({"label": "toxic"})).data["label"] == "toxic"
+    assert detect(str(file), Hints({"label": "toxic"})).data["label"] == "toxic"
     table = file.read_text().splitlines()
     named = [f"{line},{('mood', 'good', 'bad')[(n > 0) + (n > 0) * n % 2]}" for n, line in enumerate(table)]
     assert (
@@ -1181,8 +1184,10 @@ def test_names_with_commas_and_separators_that_the_user_says_are_no_several_labe
     rows = "".join(f'the sea on day {n},"{places[n % 3]}"\n' for n in range(60))
     assert "separator" not in detect(str(_written(tmp_path / "a.csv", f"text,label\n{rows}"))).data
     file = str(SEVERAL["semicolons"][0](tmp_path / "b"))
-    assert "separator" not in detect(file, Told({"separator": None})).data
-    assert detect(str(_written(tmp_path / "c.csv", Path(file).read_text().replace(";", "+"))), Told({"separator": "+"}))
+    assert "separator" not in detect(file, Hints({"separator": None})).data
+    assert detect(
+        str(_written(tmp_path / "c.csv", Path(file).read_text().replace(";", "+"))), Hints({"separator": "+"})
+    )
 
 
 def test_rows_that_alternate_are_all_seen_in_a_large_file(tmp_path: Path) -> None:
@@ -1207,7 +1212,7 @@ def test_whole_numbers_stay_whole_where_some_are_missing(tmp_path: Path) -> None
     frame = _frame(
         {"text": [f"a film of {n} hours" for n in range(60)], "label": [[1, 0, None][n % 3] for n in range(60)]}
     )
-    found = detect(as_path(frame, tmp_path))
+    found = detect(materialize(frame, tmp_path))
     assert ({*found.targets}, found.count) == ({"1", "0"}, 40)
 
 
@@ -1215,14 +1220,14 @@ def test_whole_numbers_stay_whole_where_some_are_missing(tmp_path: Path) -> None
 def test_tables_of_other_libraries(kind: str, tmp_path: Path) -> None:
     library = pytest.importorskip(kind, reason=f"needs {kind}: pip install {kind}")
     make = library.table if kind == "pyarrow" else library.DataFrame
-    found = detect(as_path(make(_reviews()), tmp_path / "a"))
+    found = detect(materialize(make(_reviews()), tmp_path / "a"))
     assert (found.kinds, found.data["text"], found.data["label"]) == (("text", "label"), "review", "said")
     lists = make(
         {"text": [f"a film of {n} hours" for n in range(60)], "labels": [["a", "b"][: 1 + n % 2] for n in range(60)]}
     )
-    assert detect(as_path(lists, tmp_path / "b")).data["separator"] == "|"
+    assert detect(materialize(lists, tmp_path / "b")).data["separator"] == "|"
     with pytest.raises(CallError, match="the table has no rows"):
-        as_path(make({"text": [], "label": []}), tmp_path / "c")
+        materialize(make({"text": [], "label": []}), tmp_path / "c")
 
 
 def test_doubled_names_of_columns_are_refused(tmp_path: Path) -> None:
@@ -1230,7 +1235,7 @@ def test_doubled_names_of_columns_are_refused(tmp_path: Path) -> None:
         ["text", "label", "text"], axis=1
     )
     with pytest.raises(CallError, match="has 2 columns named 'text'"):
-        as_path(frame, tmp_path / "frame")
+        materialize(frame, tmp_path / "frame")
     rows = "".join(f"film {n} was long,{'ab'[n % 2]},and more of it\n" for n in range(60))
     with pytest.raises(CallError, match="2 columns named 'text'"):
         detect(str(_written(tmp_path / "a.csv", f"text,label,text\n{rows}")))
@@ -1329,7 +1334,7 @@ def test_a_folder_of_several_data_sets_is_refused_with_a_command_for_each(tmp_pa
     questions(tmp_path)
     _written(tmp_path / "asked2.json", (tmp_path / "asked.json").read_text(encoding="utf-8"))
     with pytest.raises(CallError, match="holds several data sets; name one") as refused:
-        begin(str(tmp_path), tmp_path / "run", seconds=1)
+        make_recipe(str(tmp_path), tmp_path / "run", seconds=1)
     listed = [line.split()[2:] for line in str(refused.value).splitlines()[1:]]
     kinds = {"asked.json": "question → span", "asked2.json": "question → span"}
     kinds |= {"said.tsv": "text → label", "verbs.csv": "text → text"}

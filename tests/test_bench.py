@@ -8,10 +8,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.cost.layer_costs import Exponents, LayerCost, LayerCosts
-from regard.cost.layers import KINDS
-from regard.cost.measure_layers import exponent, measure_layers
-from regard.cost.picture import layers_chart
+from regard.cost.layers import KINDS, exponent, measure_layers
+from regard.cost.picture import Exponents, LayerCost, LayerCosts, layers_chart
 from regard.errors import CallError
 
 LENGTHS, WIDTHS = (16, 32, 64, 128), (8, 16, 32)

@@ -11,15 +11,16 @@ from PIL import Image
 
 import regard
 from picture_example import write_pictures
-from regard import config, jobs
+from regard import config
 from regard.cli import cli
 from regard.corpora.shapes import SHAPES, paint, shapes, stream
 from regard.data.examples import ExampleBatches
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.image.store import PictureColumn, PictureStore, Pixels
-from regard.inputs.media_store import MediaExamples
-from regard.outputs.text.captions import Captions
+from regard.inputs.media import MediaExamples
+from regard.job import make_job
+from regard.tasks.text.captions import Captions
 from test_draw import tree as draw_tree
 from test_match import tree as match_tree
 
@@ -45,7 +46,7 @@ def tree(listed, **model):
 
 def build_captioner(recipe):
     """For a vocabulary of eleven words."""
-    job = jobs.make(recipe)
+    job = make_job(recipe)
     job.output._tokenizer = Tokenizer.train(["a b c d e f g"], "word")
     assert job.output.tokenizer.size == 11
     return job.build()
@@ -93,7 +94,7 @@ def test_long_captions_are_left_out_of_training_and_of_no_score(listed, tmp_path
     """Half of the captions have 5 tokens with their end: "red and then green"."""
     recipe = made(listed)
     recipe["data"] |= {"max_length": 4}
-    job = jobs.make(config.build(recipe))
+    job = make_job(config.build(recipe))
     job.prepare(tmp_path)
     train, valid = (job.splits[role] for role in ("train", "valid"))
     assert (len(train), len(valid)) == (12, 24)

@@ -18,8 +18,8 @@ from regard.cli import cli
 from regard.errors import CallError
 from regard.inputs.text.input import TextInput
 from regard.look.methods import METHODS
-from regard.outputs.labels.output import LabelsOutput
-from regard.outputs.result import Labeled
+from regard.tasks.labels.output import LabelsOutput
+from regard.tasks.result import LabeledPrediction
 from regard.training.metrics import read_metrics
 
 GOOD, BAD = ["fine", "great", "lovely"], ["dull", "awful", "weak"]
@@ -87,7 +87,7 @@ def test_classify_learns_its_tiny_data(run, capsys):
 
 def test_a_prediction_is_a_label_with_the_probabilities_of_all(run):
     one, two = run.predict(["a lovely film", "awful story"], n_best=2)
-    assert isinstance(one, Labeled)
+    assert isinstance(one, LabeledPrediction)
     assert (one.text, two.text) == ("good", "bad")
     assert one.labels == ["good"]
     assert [output.text for output in one.n_best] == ["good", "bad"]
@@ -175,7 +175,7 @@ def test_a_model_without_attention_says_what_can_still_be_asked(tmp_path):
 
 
 def test_the_lectures_classifier_attends_over_its_states_and_has_their_size():
-    from regard.commands.cost import cost
+    from regard.commands.tools import cost
 
     size = cost("classify-recurrent").parameters
     assert size == 5000 * 32 + 4 * 100 * (32 + 100 + 2) + 2 * 101  # torch has two biases a gate

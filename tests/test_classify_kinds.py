@@ -12,7 +12,7 @@ import regard
 from look_methods import REFUSED, asked_of_the_model
 from regard import config
 from regard.cli import cli
-from regard.corpora import one_key
+from regard.corpora import tones
 from regard.errors import CallError
 from regard.inputs.sound.recording import Sound
 from regard.look.methods import METHODS
@@ -146,7 +146,7 @@ def test_check_counts_classes_and_what_the_model_costs(tmp_path, kind):
 
 
 def test_the_service_knows_what_it_takes(run, one):
-    from regard.serve.limits import Limits
+    from regard.serve.errors import Limits
     from test_serve import serving
 
     sound = run.recipe.data.kind == "sound"
@@ -162,9 +162,9 @@ def test_the_service_knows_what_it_takes(run, one):
 
 # ------------------------------------------------------------------------------------------------------- files of sound
 def labels_of(file, tmp_path):
-    from regard.jobs import make
+    from regard.job import make_job
 
-    job = make(config.read(file))
+    job = make_job(config.read(file))
     job.prepare(tmp_path / "cache")
     return sorted(example.texts[0] for example in job.splits["train"].examples(99))
 
@@ -233,14 +233,14 @@ def test_a_model_of_another_kind_is_refused_with_those_that_fit():
 
 
 def test_the_corpus_of_keys_has_them_where_it_says(tmp_path):
-    for made in list(one_key.one_key("test"))[:24]:
+    for made in list(tones.one_key("test"))[:24]:
         (segment,) = made.segments
         assert made.text == segment.text
         assert 0.05 <= segment.end - segment.start <= 0.25
         inside = slice(round(segment.start * made.rate), round(segment.end * made.rate))
         rest = np.delete(made.samples, np.r_[inside])
         assert np.square(made.samples[inside]).mean() > np.square(rest).mean()
-    files = one_key.write(tmp_path, most=12)
+    files = tones.write_one_key(tmp_path, most=12)
     assert {file.parent.name for file in files} == {*"0123456789", "star", "hash"}
     with pytest.raises(CallError, match="no split 'tets'; did you mean 'test'"):
-        one_key.one_key("tets")
+        tones.one_key("tets")

@@ -11,33 +11,25 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard import config, jobs
+from regard import config
 from regard.attention import Additive, Memory, ScaledDot, Trace
 from regard.attention.layer import Attention
-from regard.corpora import follows
-from regard.corpora import languages as corpus
+from regard.corpora import texts
+from regard.corpora import texts as corpus
 from regard.data.files import PairSource
-from regard.data.label_writing import Writing
-from regard.data.labels import Labels
-from regard.data.pairs import Bad, Pair
-from regard.data.special_ids import OURS
+from regard.data.labels import LabelFormat, Labels
+from regard.data.pairs import Pair, SkippedLine
+from regard.data.vocabulary import OURS
 from regard.errors import CallError, RegardError
-from regard.layers.class_loss import class_loss
+from regard.job import make_job
+from regard.layers.feed_forward import WordDropout
+from regard.layers.loss import class_loss
 from regard.layers.pooling import Attended, AttentionPooling, Pooling
-from regard.layers.word_dropout import WordDropout
-from regard.metrics.classes import (
-    class_scores,
-    confusion,
-    exact,
-    macro_f1,
-    micro_f1,
-    one_hot,
-    reliability,
-)  # fmt: skip
+from regard.metrics.classes import class_scores, confusion, exact, macro_f1, micro_f1, one_hot, reliability
 from regard.models.classifier import Classifier
-from regard.outputs.labels.settings import TextSettings
-from regard.outputs.labels.vocabulary import class_weights
 from regard.settings.training import TrainingSettings
+from regard.tasks.labels.settings import TextSettings
+from regard.tasks.labels.vocabulary import class_weights
 from regard.training.optimizer import Optimizer
 
 
@@ -76,7 +68,7 @@ def test_a_class_that_nobody_has_and_nobody_says_is_left_out_of_the_mean():
 
 # ------------------------------------------------------------------------------------------------------------ labels
 def test_labels_are_texts_numbers_or_lists():
-    one, many = Writing(names=(("0", "bad"), ("1", "good"))), Writing("|")
+    one, many = LabelFormat(names=(("0", "bad"), ("1", "good"))), LabelFormat("|")
     assert [one(value) for value in (0, "1", " 1 ", True, "other")] == ["bad", "good", "good", "true", "other"]
     assert many(["b", "a", "b"]) == "a|b" == many("b | a")
     assert [many.labels(str(many(nothing))) for nothing in ([], "", None)] == [()] * 3
@@ -87,14 +79,14 @@ def test_labels_are_texts_numbers_or_lists():
 
 def test_a_missing_label_is_no_class():
     missing = (float("nan"), "nan", "NaN", "<NA>", "NaT", "None", "null", " ")
-    assert [Writing()(value) for value in missing] == [""] * 8
-    assert [Writing("|")(value) for value in missing] == ["|"] * 8
-    assert [Writing()(value) for value in ("none", 2.0)] == ["none", "2"]
-    assert Writing(names=(("None", "no stance"),))("None") == "no stance"
+    assert [LabelFormat()(value) for value in missing] == [""] * 8
+    assert [LabelFormat("|")(value) for value in missing] == ["|"] * 8
+    assert [LabelFormat()(value) for value in ("none", 2.0)] == ["none", "2"]
+    assert LabelFormat(names=(("None", "no stance"),))("None") == "no stance"
 
 
 def test_labels_come_back_from_their_tokens_and_from_their_file(tmp_path):
-    labels = Labels.learned(["10", "9", "a|10", "|"], Writing("|"))
+    labels = Labels.learn_labels(["10", "9", "a|10", "|"], LabelFormat("|"))
     assert labels.names == ("9", "10", "a")
     tokens = labels.encode_batch(["a|10", "|", "new"])
     assert [labels.decode(np.array([*some, 3])) for some in tokens] == [(2, 1), (), (-1,)]
@@ -103,7 +95,7 @@ def test_labels_come_back_from_their_tokens_and_from_their_file(tmp_path):
     again = Labels.load(tmp_path / "labels.json")
     assert (again.names, again.writing) == (labels.names, labels.writing)
     with pytest.raises(CallError, match="did you mean"):
-        Labels(["positive", "negative"], Writing()).require("positiv")
+        Labels(["positive", "negative"], LabelFormat()).require("positiv")
 
 
 ROWS = [("a fine day", "good"), ("rain, again", "bad"), ("sun", "good")]
@@ -111,7 +103,7 @@ ROWS = [("a fine day", "good"), ("rain, again", "bad"), ("sun", "good")]
 
 def job(**data: str) -> Any:
     tree = {"job": "classify", "data": data, "model": {"kind": "transformer", "width": 8, "heads": 2}}
-    return jobs.make(config.build(tree))
+    return make_job(config.build(tree))
 
 
 def read(settings: TextSettings) -> list:
@@ -148,7 +140,7 @@ def test_what_is_no_labeled_text_says_where_and_why(tmp_path):
     )
     good, *bad = read(TextSettings(train=str(file)))
     assert good == Pair("a", "1", str(file), 1)
-    assert [(one.line, one.kind) for one in bad if isinstance(one, Bad)] == [
+    assert [(one.line, one.kind) for one in bad if isinstance(one, SkippedLine)] == [
         (2, "columns"),
         (3, "empty"),
         (4, "unlabeled"),
@@ -248,7 +240,7 @@ def test_loss_of_several_labels_by_hand():
 
 
 def test_balanced_weights_have_mean_one_and_make_classes_equal():
-    labels = Labels(["a", "b", "c"], Writing())
+    labels = Labels(["a", "b", "c"], LabelFormat())
     counts = np.array([6, 3, 1])
     weights = class_weights("balanced", labels, counts, 10, several=False)
     assert weights is not None
@@ -257,7 +249,7 @@ def test_balanced_weights_have_mean_one_and_make_classes_equal():
     assert given is not None
     assert float((given * torch.from_numpy(counts)).sum()) == pytest.approx(10)
     assert float(given[1] / given[0]) == pytest.approx(3)
-    several = class_weights("balanced", Labels(["a", "b", "c"], Writing("|")), counts, 10, several=True)
+    several = class_weights("balanced", Labels(["a", "b", "c"], LabelFormat("|")), counts, 10, several=True)
     assert several is not None
     assert several.tolist() == pytest.approx([4 / 6, 7 / 3, 9])
 
@@ -388,13 +380,13 @@ def test_languages_says_what_to_install(monkeypatch):
 
 
 def test_neither_sentence_of_follows_tells_the_answer_alone():
-    splits = {split: follows.follows(split) for split in follows.SIZES}
-    assert {split: len({pair.source for pair in pairs}) for split, pairs in splits.items()} == follows.SIZES
+    splits = {split: texts.follows(split) for split in texts.SIZES}
+    assert {split: len({pair.source for pair in pairs}) for split, pairs in splits.items()} == texts.SIZES
     people = {split: {frozenset(pair.source.split()[:5:4]) for pair in pairs} for split, pairs in splits.items()}
     assert not people["train"] & people["test"], "two people of testing are new together"
     for side in (0, 1):
         said = Counter((pair.source.split("\t")[side].split()[2], pair.target) for pair in splits["train"])
-        assert all(0.25 < said[how, answer] / 1500 < 0.42 for how in follows.TURNED for answer in follows.ANSWERS)
+        assert all(0.25 < said[how, answer] / 1500 < 0.42 for how in texts.TURNED for answer in texts.ANSWERS)
 
 
 # --------------------------------------------------------------------------------------------------------- two texts
@@ -407,7 +399,7 @@ def _two_texts(tmp_path, **data):
         "data": {"kind": "texts", "train": str(file), "valid": str(file), "max_bad": 0.1, **data},
         "model": {"kind": "transformer", "width": 8, "heads": 2, "feed_forward": 8, "layers": 1},
     }
-    job = jobs.make(config.build(tree))
+    job = make_job(config.build(tree))
     job.prepare(tmp_path / "cache")
     return job
 

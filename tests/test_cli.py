@@ -150,7 +150,7 @@ def test_doctor_knows_how_large_caches_are(tmp_path, monkeypatch):
 
 
 def test_recipes_say_what_to_begin_with():
-    from regard.config import packaged, read
+    from regard.config import packaged_recipes, read
     from regard.jobs import BEGIN, JOBS
 
     shown = regard("recipes").stdout
@@ -162,7 +162,7 @@ def test_recipes_say_what_to_begin_with():
     for job, row in JOBS.items():
         kinds = set(row.input) if isinstance(row.input, dict) else set()  # two inputs at once are a tuple
         assert kinds <= {getattr(recipe.data, "kind", None) for recipe in first if recipe.job == job}
-    assert all(name in shown for name in packaged())
+    assert all(name in shown for name in packaged_recipes())
 
 
 def test_recipes_as_json():

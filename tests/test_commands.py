@@ -19,17 +19,18 @@ import regard
 from command_line import regard as cli
 from doc_commands import ROOT
 from recipe_runs import small_corpora
-from regard import config, jobs
+from regard import config
 from regard.api import Run
-from regard.auto.begin import is_data
 from regard.cli import cli as command_line
-from regard.commands.compare import Comparison, Row, grid, shared_by
-from regard.commands.prediction_files import JsonArray
-from regard.commands.run_folder import run_folder
+from regard.commands.compare import Comparison, ComparisonRow, grid, shared_by
+from regard.commands.parse_inputs import JsonArray
+from regard.commands.train_data import run_folder
+from regard.detect.begin import is_data
 from regard.errors import CallError, RegardError
-from regard.exporters import check_inputs
-from regard.files.resumable import ResumableFile
-from regard.workers import Workers, dealt
+from regard.exporters import base
+from regard.files.atomic import ResumableFile
+from regard.job import make_job
+from regard.work import Workers, dealt
 from test_translate import process, recipe, write_pairs
 
 HEAVY = [
@@ -62,7 +63,9 @@ def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path
     for words in commands:
         command_line.main(words[1:], standalone_mode=False)
         assert capsys.readouterr().out
-    alone = Run(run.folder, changed := config.changed(run.recipe, ["data.test=null"], {}, ""), jobs.make(changed))
+    alone = Run(
+        run.folder, changed := config.apply_overrides(run.recipe, ["data.test=null"], {}, ""), make_job(changed)
+    )
     assert "evaluate" not in alone.closing_words()  # there is nothing to score it on
     card = (tmp_path / "runs/recipe/README.md").read_text(encoding="utf-8")
     assert all(shutil.which(words[0]) for words in commands)  # also where no shell would find `regard` by its name
@@ -72,7 +75,7 @@ def test_a_training_ends_with_why_how_good_where_and_commands_that_work(tmp_path
 @pytest.mark.slow
 def test_the_demo_tells_what_it_does_and_ends_with_commands_that_work(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(check_inputs, "MOST", 3)  # inputs that prove an export
+    monkeypatch.setattr(base, "MOST", 3)  # inputs that prove an export
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with small_corpora():
         command_line.main(["demo"], standalone_mode=False)
@@ -262,7 +265,9 @@ def test_a_comparison_fits_into_a_terminal_and_shows_what_differs(capsys):
     scores = [
         {"bleu": 10.0 * n, "chrf2": 20.0 * n, "sentences": 1000.0, "aer": n / 10, "aer_uniform": 0.9} for n in (1, 2)
     ]
-    rows = [Row(f"variant {n}", {}, "", one, 1234567, 80, 60.0, 2**29, [], []) for n, one in enumerate(scores)]
+    rows = [
+        ComparisonRow(f"variant {n}", {}, "", one, 1234567, 80, 60.0, 2**29, [], []) for n, one in enumerate(scores)
+    ]
     comparison = Comparison("ladder", rows, Path("compare.html"), ("data", "budget", "seed"))
     assert comparison.columns() == ["bleu", "chrf2", "aer"]
     Console(width=80).print(comparison.table())

@@ -20,7 +20,7 @@ def mistakes(*overrides, tree=MINIMAL):
 
 
 def test_every_packaged_recipe_reads():
-    names = config.packaged()
+    names = config.packaged_recipes()
     assert {"translate-recurrent", "translate-transformer"} <= set(names)
     for name in names:
         recipe = config.read(name)
@@ -216,7 +216,7 @@ def test_an_unknown_recipe_suggests_one():
         config.read("translate-transfromer")
 
 
-@pytest.mark.parametrize("name", list(config.packaged()))
+@pytest.mark.parametrize("name", list(config.packaged_recipes()))
 def test_show_is_a_recipe_again_with_help_for_every_field(name):
     recipe = config.read(name)
     text = config.show(recipe)
@@ -236,7 +236,7 @@ def printed(tree, path=()):
             yield f"{'.'.join((*path, name))}={text.removesuffix(chr(10)).removesuffix(chr(10) + '...')}"
 
 
-@pytest.mark.parametrize("name", list(config.packaged()))
+@pytest.mark.parametrize("name", list(config.packaged_recipes()))
 def test_every_field_can_be_set_to_the_value_that_it_has(name):
     recipe = config.read(name)
     for setting in printed(config.as_tree(recipe)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.layers.contrast import contrast
+from regard.layers.loss import contrastive_loss
 from regard.metrics.retrieval import blind_recall, ranks, recall, retrieval, retrieval_both_ways
 
 
@@ -13,7 +13,7 @@ def test_the_loss_is_clips_where_each_has_one_partner():
     right = torch.arange(5)
     plain = torch.nn.functional.cross_entropy
     expected = (plain(scores, right, reduction="sum") + plain(scores.T, right, reduction="sum")) / 2
-    loss = contrast(scores, torch.eye(5, dtype=torch.bool))
+    loss = contrastive_loss(scores, torch.eye(5, dtype=torch.bool))
     torch.testing.assert_close(loss.total, expected)
     assert loss.count == 5
     assert loss.correct == (scores.argmax(1) == right).sum()
@@ -21,11 +21,11 @@ def test_the_loss_is_clips_where_each_has_one_partner():
 
 def test_two_that_are_right_share_and_nothing_is_gained_by_telling_them_apart():
     right = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=torch.bool)
-    best = contrast(torch.where(right, 50.0, -50.0), right)
+    best = contrastive_loss(torch.where(right, 50.0, -50.0), right)
     assert best.total.item() == pytest.approx(2 * np.log(2), abs=1e-4)  # one bit for each of the two, either way
-    apart = contrast(torch.eye(3) * 100 - 50, right)
+    apart = contrastive_loss(torch.eye(3) * 100 - 50, right)
     assert apart.total > best.total + 10
-    nothing = contrast(torch.ones(1, 1, requires_grad=True), torch.zeros(1, 1, dtype=torch.bool))
+    nothing = contrastive_loss(torch.ones(1, 1, requires_grad=True), torch.zeros(1, 1, dtype=torch.bool))
     assert nothing.count == 0
     assert nothing.total == 0
 

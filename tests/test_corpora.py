@@ -11,19 +11,18 @@ import pytest
 from regard.corpora import load
 from regard.corpora import pocket as pocket_module
 from regard.corpora import spelling as spelling_module
-from regard.corpora.pair import words
+from regard.corpora.loading import words
 from regard.corpora.pocket import LONGEST, pocket, split_of, stream, write
 from regard.corpora.pocket import lexicon as lex
-from regard.corpora.pocket.both import chain, render, word
 from regard.corpora.pocket.clauses import (
     Tense,
     act,
     age,
-    asking,
     be,
     comparison,
-    joined,
+    join_clauses,
     like,
+    make_question,
     quality,
     relative,
     statement,
@@ -49,17 +48,18 @@ from regard.corpora.pocket.noun_phrases import (
     I,
     NounPhrase,
     clock,
-    counted,
     date,
     gap,
-    listed,
+    join_items,
     name,
     noun_phrase,
+    number_determiner,
     pronoun,
     times,
     together,
     weekday,
 )
+from regard.corpora.pocket.spanish import chain, render, word
 from regard.corpora.spelling import spelling
 from regard.errors import CallError
 from regard.metrics.alignment import read_pharaoh
@@ -127,7 +127,7 @@ HAND_WORKED = [
         "0-0 1-1 2?3 3-2 4-3 5?4 5-5 6-6",
     ),
     (
-        lambda: joined(
+        lambda: join_clauses(
             statement(with_object(act(the(WOMAN), lex.BUY, Tense.FUTURE), the(TABLE))),
             "and",
             "y",
@@ -150,7 +150,7 @@ HAND_WORKED = [
         "0-0 1-1 2-2 3?3 4-3 5-4 6-5 7-6 8?7 8-8 9-9",
     ),
     (
-        lambda: there_is(many(counted(31), BOOK, "green"), word("here", "aquí")),
+        lambda: there_is(many(number_determiner(31), BOOK, "green"), word("here", "aquí")),
         "There are thirty-one green books here.",
         "Hay treinta y un libros verdes aquí.",
         "0-0 1-0 2-1 2-2 2-3 3-5 4-4 5-6 6-7",
@@ -180,9 +180,9 @@ def test_adjectives_agree_and_find_their_place():
         "the great queen": one(THE, QUEEN, "great"),
         "great kings": many(BARE, KING, "great"),
         "the first letter": one(THE, LETTER, "first"),
-        "two blue songs": many(counted(2), lex.THINGS["song"], "blue"),
-        "twenty-one houses": many(counted(21), HOUSE),
-        "twenty-one books": many(counted(21), BOOK),
+        "two blue songs": many(number_determiner(2), lex.THINGS["song"], "blue"),
+        "twenty-one houses": many(number_determiner(21), HOUSE),
+        "twenty-one books": many(number_determiner(21), BOOK),
         "an old map": one(A, lex.THINGS["map"], "old"),
         "our young actresses": many(OUR, lex.PEOPLE["actress"], "young"),
         "the small and cheap house": one(THE, HOUSE, "small", "cheap"),
@@ -237,7 +237,7 @@ def test_questions_relatives_and_comparisons():
     anyone = NounPhrase()
     asked = who_does(with_pronoun(act(anyone, lex.VISIT, Tense.PROGRESSIVE), THEY))
     assert text(asked, "?") == "Who is visiting them? | ¿Quién los está visitando?"
-    what = asking(word("what", "qué"), act(the(WOMAN), lex.READ, Tense.PAST, question=True))
+    what = make_question(word("what", "qué"), act(the(WOMAN), lex.READ, Tense.PAST, question=True))
     assert text(what, "?") == "What did the woman read? | ¿Qué leyó la mujer?"
     owner = many(THE, HOUSE)
     bought = relative(owner, act(the(QUEEN), lex.BUY, Tense.PAST), "that")
@@ -261,7 +261,7 @@ def test_questions_relatives_and_comparisons():
         text(statement(be(both, lex.ESTAR, quality(both, adjective("tired")), negative=True)))
         == "Her mother and her sister are not tired. | Su madre y su hermana no están cansadas."
     )
-    nine = many(counted(9), lex.YEAR)
+    nine = many(number_determiner(9), lex.YEAR)
     assert (
         text(statement(be(the(GIRL), lex.TENER, age(nine))))
         == "The girl is nine years old. | La niña tiene nueve años."
@@ -281,7 +281,7 @@ def test_dates_hours_and_lists():
         "21st",
         "22nd",
     ]
-    shopping = listed([one(BARE, BREAD), many(counted(2), lex.FRUIT["apple"]), one(A, HOUSE)])
+    shopping = join_items([one(BARE, BREAD), many(number_determiner(2), lex.FRUIT["apple"]), one(A, HOUSE)])
     assert text(shopping) == "Bread, two apples and a house. | Pan, dos manzanas y una casa."
 
 

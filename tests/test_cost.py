@@ -14,13 +14,10 @@ from torch.nn import functional as F
 
 from regard.attention import Additive, MultiHead
 from regard.cost.counting import count_pass, parameter_parts
-from regard.cost.estimate import Cost, cached_numbers, estimate
+from regard.cost.estimate import Cost, cached_numbers, count, duration, estimate, memory, model_cost, operations
 from regard.cost.hardware import NAMED, Hardware, find, here, processor
-from regard.cost.passes import model_cost
-from regard.cost.published import PUBLISHED, build, published_cost
-from regard.cost.published_models import transformer
-from regard.cost.units import count, duration, memory, operations
-from regard.decoders.recurrent_decoder import RecurrentDecoder
+from regard.cost.published import PUBLISHED, build, published_cost, transformer
+from regard.decoders.recurrent import RecurrentDecoder
 from regard.encoders.text import RecurrentEncoder
 from regard.errors import CallError
 from regard.layers.embedding import Embedding

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batches import pad_sentences, padded
-from regard.data.examples import Batch, ExampleBatches
+from regard.data.batches import pad_rows, pad_sentences
+from regard.data.examples import ExampleBatch, ExampleBatches
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
-from regard.data.splits import Split
+from regard.data.prepare import Split
 from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
@@ -35,7 +35,7 @@ def examples(tmp_path_factory) -> PairExamples:
 
 
 def batches_of(examples, budget=BUDGET, seed=0) -> ExampleBatches:
-    return ExampleBatches(examples, lambda targets: padded(targets or [np.zeros(1)]), budget, seed=seed)
+    return ExampleBatches(examples, lambda targets: pad_rows(targets or [np.zeros(1)]), budget, seed=seed)
 
 
 def pairs_of(batches):
@@ -125,5 +125,5 @@ def test_sentences_for_prediction_look_like_those_of_training():
 
 
 def test_batches_move_to_a_device():
-    moved = Batch(torch.tensor([[4, 3]]), torch.tensor([[3]])).to("meta")
+    moved = ExampleBatch(torch.tensor([[4, 3]]), torch.tensor([[3]])).to("meta")
     assert {tensor.device.type for tensor in (moved.source, moved.target)} == {"meta"}

@@ -14,10 +14,9 @@ import pytest
 import zstandard
 
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Columns, Pair
+from regard.data.pairs import Columns, Pair, SkippedLine
 from regard.errors import CallError, RegardError
-from regard.files.lines import LONGEST_LINE
-from regard.files.shards import files_of, grouped, pattern_of
+from regard.files.lines import LONGEST_LINE, files_of, group_shards, pattern_of
 
 PAIRS = [("a dog", "un perro"), ('she said "no", twice', "dijo que no\tdos veces"), ("¿eh?", "wie, bitte?")]
 PACKERS = {
@@ -36,7 +35,7 @@ def texts(items):
 
 
 def bads(items):
-    return [(item.line, item.kind, item.lines) for item in items if isinstance(item, Bad)]
+    return [(item.line, item.kind, item.lines) for item in items if isinstance(item, SkippedLine)]
 
 
 def write(path, content: bytes | str):
@@ -336,15 +335,15 @@ def test_shards_are_told_from_other_files_and_a_missing_one_is_named(tmp_path):
         return [write(tmp_path / name, "") for name in names]
 
     counted = made(*(f"train_{number}.csv" for number in range(1, 12)))
-    assert grouped(counted) == [counted]
+    assert group_shards(counted) == [counted]
     assert files_of(pattern_of(counted)) == counted
     different = made("test_2016.csv", "test_2017.csv", "a-0-1.csv", "a-1-2.csv")
-    assert [len(group) for group in grouped(different)] == [1] * 4
+    assert [len(group) for group in group_shards(different)] == [1] * 4
     others = made("p-00000-of-00002.csv", "p-00001-of-00002.csv", "p-00000-of-00001.csv")
     assert pattern_of(others[:2]).name == "p-?????-of-00002.csv"
-    assert [len(group) for group in grouped(others)] == [1, 2]
+    assert [len(group) for group in group_shards(others)] == [1, 2]
     with pytest.raises(CallError, match="2 of 3 shards are present"):
-        grouped(made("q-00000-of-00003.csv", "q-00002-of-00003.csv"))
+        group_shards(made("q-00000-of-00003.csv", "q-00002-of-00003.csv"))
 
 
 def test_wrong_calls_name_what_would_work(tmp_path):

@@ -8,14 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from regard.data.cache import built_once
-from regard.data.counts import ReadReport
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Pair
-from regard.data.prepare import Steps, watched
+from regard.data.labels import Spread, evenly
+from regard.data.pairs import Pair, ReadReport, SkippedLine
+from regard.data.prepare import PrepareCache, Split, built_once, with_progress
 from regard.data.settings import TokenizerSettings
-from regard.data.splits import Split
-from regard.data.spread import Spread, evenly
 from regard.data.store import Store, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
@@ -141,7 +138,7 @@ def test_a_build_that_dies_leaves_no_result(made, tmp_path, monkeypatch):
     def killed(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.inputs.text.data.write_pairs", killed)
+    monkeypatch.setattr("regard.inputs.text.input.write_pairs", killed)
     with pytest.raises(KeyboardInterrupt):
         prepare(made, tmp_path / "cache")
     assert {path.name.split("-")[0] for path in (tmp_path / "cache").iterdir()} == {"count", "vocabulary", "targets"}
@@ -239,7 +236,7 @@ def test_held_out_pairs_never_meet_the_training_pairs(made, tmp_path):
 
 
 def splits_of(settings, cache) -> dict[str, Split]:
-    return Steps(settings, cache, strict=False).splits(PairSource.by_role(settings))
+    return PrepareCache(settings, cache, strict=False).splits(PairSource.by_role(settings))
 
 
 def test_corpora_bring_their_own_splits(made, tmp_path):
@@ -298,7 +295,7 @@ def test_large_vocabularies_take_wider_ids(tmp_path):
 
 def test_an_empty_store_can_be_opened(tmp_path):
     tokenizer = Tokenizer.train(["a"], "word")
-    bad = Bad("made", 1, "empty", "the source is empty")
+    bad = SkippedLine("made", 1, "empty", "the source is empty")
     write_pairs(tmp_path, [bad], tokenizer, tokenizer, name="made", max_length=9, overlong="skip")
     assert len(Store(tmp_path)) == 0
     assert Store(tmp_path).counts.read == ReadReport(0, Counter(empty=1), {"empty": [bad]})
@@ -326,12 +323,12 @@ def test_the_check_of_very_many_pairs_takes_a_sample_and_says_so(made, tmp_path,
 
 
 def test_long_work_says_how_far_it_is_and_short_work_says_nothing(capsys, monkeypatch):
-    assert list(watched(range(600), "reading x")) == list(range(600))
+    assert list(with_progress(range(600), "reading x")) == list(range(600))
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("regard.data.prepare.PATIENCE", 0.0)
-    assert list(watched(range(600), "reading x")) == list(range(600))
+    assert list(with_progress(range(600), "reading x")) == list(range(600))
     out, err = capsys.readouterr()
     assert (out, err) == ("", "reading x: 256 in 0 s\nreading x: 600 in 0 s\n")
-    assert list(watched(range(600), "reading x", total=640)) == list(range(600))
+    assert list(with_progress(range(600), "reading x", total=640)) == list(range(600))
     said = capsys.readouterr().err
     assert said == "reading x: 256 of about 640 in 0 s, about 0 s left\nreading x: 600 in 0 s\n"

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data.tokenizer import Span, Tokenizer
-from regard.data.tokenizer_kinds import BYTES
+from regard.data.tokenizer import BYTES, TextSpan, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.special_tokens import SPECIAL_TOKENS, UNK
 
@@ -86,8 +85,8 @@ def test_hand_worked_pieces_and_spans(trained):
     assert [span.word for span in word.spans('"Hola", dijo Ana.', re.compile(r"\S+"))] == [0, 0, 0, 0, 1, 2, 2]
     byte = trained["byte"]
     assert byte.encode("é!") == [0xC3 + 4, 0xA9 + 4, 0x21 + 4]
-    assert byte.spans("é!") == [Span(0, 1, 0), Span(0, 1, 0), Span(1, 2, 1)]
-    assert byte.decoded_spans(byte.encode("é!")) == [Span(0, 0, 0), Span(0, 1, 0), Span(1, 2, 1)]
+    assert byte.spans("é!") == [TextSpan(0, 1, 0), TextSpan(0, 1, 0), TextSpan(1, 2, 1)]
+    assert byte.decoded_spans(byte.encode("é!")) == [TextSpan(0, 0, 0), TextSpan(0, 1, 0), TextSpan(1, 2, 1)]
     assert byte.decode([0xC3 + 4]) == "�"
     assert byte.labels(byte.encode("é !")) == ["·", "é", "␣", "!"]
 

@@ -18,11 +18,11 @@ import pytest
 import regard
 from doc_commands import ROOT
 from regard import config
-from regard.auto.detect import detect
 from regard.cli import cli
-from regard.datasets import layout
+from regard.datasets import fetch
 from regard.datasets.fetch import fetch_set
 from regard.datasets.table import DATA_SETS, DataSet, Remote
+from regard.detect.detect import detect
 from regard.errors import CallError, RegardError
 
 CONTENT = bytes(range(256)) * 40
@@ -134,7 +134,7 @@ def test_fashion_mnist_becomes_arrays(folders):
     for name in ("train", "t10k"):
         (fetched / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(16) + pixels.tobytes()))
         (fetched / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(8) + bytes([9, 1, 2, 3, 4])))
-    layout.fashion_mnist(fetched, into)
+    fetch.fashion_mnist(fetched, into)
     arrays = np.load(into / "fashion_mnist.npz")
     np.testing.assert_array_equal(arrays["x_test"].ravel(), pixels)
     assert arrays["y_train"].tolist() == [9, 1, 2, 3, 4]
@@ -148,7 +148,7 @@ def test_flickr8k_becomes_a_list_and_a_tar(folders):
     parts = {f"Flickr_8k.{part}Images.txt": f"{name}.jpg\n" for part, name in ROLES.items()}
     zipped(fetched / "Flickr8k_text.zip", {"Flickr8k.token.txt": tokens, **parts})
     zipped(fetched / "Flickr8k_Dataset.zip", {f"Flicker8k_Dataset/{name}.jpg": name for name in "abcd"})
-    layout.flickr8k(fetched, into)
+    fetch.flickr8k(fetched, into)
     rows = (into / "captions.tsv").read_text().splitlines()
     assert rows[0] == "image\tindex\tsplit\tcaption"
     assert rows[3] == "b.jpg\t0\tvalid\tcaption 0 of b"
@@ -165,7 +165,7 @@ def test_librispeech_becomes_lists_of_recordings(folders):
                 about = tarfile.TarInfo(f"LibriSpeech/{part}/1/2/{name}")
                 about.size = len(content)
                 archive.addfile(about, io.BytesIO(content))
-    layout.librispeech(fetched, into)
+    fetch.librispeech(fetched, into)
     assert (into / "train.tsv").read_text() == (
         "path\ttext\nLibriSpeech/train-clean-5/1/2/1-2-0000.flac\thello world\n"
     )
@@ -176,12 +176,12 @@ def test_questions_become_tables(folders):
     fetched, into = folders
     for name in ("train_5500", "TREC_10"):
         (fetched / f"{name}.label").write_bytes("DESC:manner Where is Caf\xe9 A : B ?\n".encode("latin-1"))
-    layout.trec(fetched, into)
+    fetch.trec(fetched, into)
     assert (into / "test.tsv").read_text(encoding="utf-8").splitlines()[1] == "DESC\tmanner\tWhere is Café A : B ?"
     whole = {"version": "1.1", "data": [{"title": str(n), "paragraphs": []} for n in range(17)]}
     for name in ("train", "dev"):
         (fetched / f"{name}-v1.1.json").write_text(json.dumps(whole))
-    layout.squad(fetched, into)
+    fetch.squad(fetched, into)
     part = json.loads((into / "train-part-v1.1.json").read_text())
     assert [article["title"] for article in part["data"]] == ["0", "8", "16"]
 
@@ -190,16 +190,16 @@ def test_recordings_of_digits_are_counted(folders):
     fetched, into = folders
     zipped(fetched / "master.zip", {"x-master/recordings/0_a_0.wav": "a"})
     with pytest.raises(RegardError, match="1 recordings, not 3,000"):
-        layout.fsdd(fetched, into)
+        fetch.fsdd(fetched, into)
     zipped(fetched / "master.zip", {f"x-master/recordings/{n % 10}_a_{n}.wav": "a" for n in range(3000)})
-    layout.fsdd(fetched, into)
+    fetch.fsdd(fetched, into)
     with tarfile.open(into / "recordings.tar") as recordings:
         assert "7_a_7.wav" in recordings.getnames()
 
 
 # ------------------------------------------------------------------------------------------------------------ the table
 def test_every_file_that_a_recipe_names_is_of_a_data_set():
-    for name, file in config.packaged().items():
+    for name, file in config.packaged_recipes().items():
         for folder, rest in re.findall(r"REGARD_DATA:-data\}/([^/]+)/([^,\s}]+)", file.read_text(encoding="utf-8")):
             assert rest in DATA_SETS[folder].files, f"{name}: {folder}/{rest}"
 
@@ -210,7 +210,7 @@ def test_every_data_set_has_its_lines_on_the_page():
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` ")]
         for part in (data.home, data.licence, *(f"`{file}`" for file in data.files)):
             assert part in row, f"{name}: {part}"
-        assert callable(getattr(layout, data.layout))
+        assert callable(getattr(fetch, data.layout))
 
 
 def test_a_data_set_of_the_hub_is_looked_into(tmp_path, monkeypatch):

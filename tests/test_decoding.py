@@ -8,16 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import Beam, LengthPenalty, beam
-from regard.decoding.constraints import Constraints
-from regard.decoding.engine import Sentence, decode
-from regard.decoding.greedy import TokenByToken, greedy
-from regard.decoding.sample import Drawing, draw, sample
-from regard.decoding.top import normalizer, top
-from regard.decoding.unknown import replace_unknown
 from regard.errors import CallError
-from regard.outputs.text.search import Sorted
+from regard.generation.alignment import replace_unknown
+from regard.generation.beam import Beam, LengthPenalty, beam, normalizer, top
+from regard.generation.engine import Constraints, Sentence, decode
+from regard.generation.sampling import Sampler, TokenByToken, draw, greedy, sample
 from regard.special_tokens import END, PAD, START
+from regard.tasks.text.search import Sorted
 
 
 @dataclass(frozen=True)
@@ -129,7 +126,7 @@ def test_neither_order_nor_size_of_the_batch_changes_outputs():
             assert alone == [result[i]]
 
 
-@pytest.mark.parametrize("search", [TokenByToken(), TokenByToken(Drawing(seed=4)), Beam(3, 2)])
+@pytest.mark.parametrize("search", [TokenByToken(), TokenByToken(Sampler(seed=4)), Beam(3, 2)])
 def test_whoever_joins_a_running_batch_is_told_what_it_is_told_alone(search):
     """One or two newcomers after each step."""
     chain = Chain(23)

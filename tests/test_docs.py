@@ -12,9 +12,9 @@ import pytest
 
 from doc_commands import COMMANDS, PAGES, ROOT, STEPS, Block, Step, parts_of
 from regard import config
-from regard.auto.detect import HUB
 from regard.cli import cli
 from regard.cost.published import PUBLISHED
+from regard.detect.detect import HUB
 from regard.jobs import JOBS
 
 PLACEHOLDER = re.compile(r"[A-Z]+")  # RUN, RECIPE, NAME
@@ -34,7 +34,7 @@ def test_every_command_can_be_given(command: Step):
         recipe.startswith(HUB) or all((ROOT / file).exists() for file in recipe.split(","))
     ):  # data
         return
-    assert recipe in config.packaged()
+    assert recipe in config.packaged_recipes()
     overrides = [text for text in given.get("overrides", ()) if text != "..." and not text.endswith("=...")]
     own = [text for text in overrides if text.startswith("data.") and Path(text.partition("=")[2]).suffix]  # not here
     config.read(recipe, [text for text in overrides if text not in own])

@@ -15,17 +15,16 @@ from safetensors.torch import load_file
 import regard
 from picture_example import COLORS, write_pictures
 from regard import config
-from regard.attention.grid_positions import LearnedTextAndGrid
+from regard.attention.positions import LearnedTextAndGrid
 from regard.cli import cli
 from regard.corpora.shapes import draw_scene, paint, shapes
-from regard.corpora.shapes_seen import judged, said, seen
+from regard.corpora.shapes_seen import detect_things, judge_scene, parse_caption
 from regard.errors import CallError
-from regard.layers.codebook import DECAY, Codebook, use
 from regard.metrics.alignment import Gold
-from regard.models.drawer import DrawBatch
-from regard.outputs.base import Told
-from regard.outputs.picture.build import build_drawer
-from regard.outputs.picture.output import PictureOutput
+from regard.models.drawer import DECAY, Codebook, DrawBatch, use
+from regard.tasks.base import OutputRef
+from regard.tasks.picture.drawing import build_drawer
+from regard.tasks.picture.output import PictureOutput
 
 
 def tree(listed, **training):
@@ -63,30 +62,34 @@ def run(listed):
 @pytest.mark.parametrize("side", [48, 64])
 def test_shapes_are_read_from_pixels(side):
     pictures = list(shapes("test", 40, side=side))
-    found = [seen(one.image) for one in pictures]
+    found = [detect_things(one.image) for one in pictures]
     pairs = zip(pictures, found, strict=True)
-    assert all(judged(said(one.texts[n % 4]), things) == (True, True) for n, (one, things) in enumerate(pairs))
+    assert all(
+        judge_scene(parse_caption(one.texts[n % 4]), things) == (True, True) for n, (one, things) in enumerate(pairs)
+    )
     others = [*found[1:], found[0]]
-    assert not any(judged(said(one.texts[0]), things).things for one, things in zip(pictures, others, strict=True))
+    assert not any(
+        judge_scene(parse_caption(one.texts[0]), things).things for one, things in zip(pictures, others, strict=True)
+    )
 
 
 def test_a_wrong_relation_and_a_blot_are_noticed():
     scene = draw_scene(np.random.default_rng(3))
     text = scene.captions()[0][0]
     picture = paint(scene)
-    assert judged(said(text), seen(picture)) == (True, True)
+    assert judge_scene(parse_caption(text), detect_things(picture)) == (True, True)
     turned = text.replace("above", "BELOW").replace("below", "above").replace("BELOW", "below")
     turned = turned.replace("left", "RIGHT").replace("right", "left").replace("RIGHT", "right")
-    assert judged(said(turned), seen(picture)) == (True, False)
+    assert judge_scene(parse_caption(turned), detect_things(picture)) == (True, False)
     free = np.argwhere((picture[:-4, :-4] == scene.ground).all(2))[0]
     picture[free[0] : free[0] + 4, free[1] : free[1] + 4] = (214, 40, 40)
-    assert judged(said(text), seen(picture)) == (False, False)
+    assert judge_scene(parse_caption(text), detect_things(picture)) == (False, False)
 
 
 @pytest.mark.parametrize("text", ["", "a red circle", "a pink circle above a red square", "a red circle above it"])
 def test_other_sentences_are_refused(text):
     with pytest.raises(CallError, match="is not a sentence of corpus:shapes"):
-        said(text)
+        parse_caption(text)
 
 
 # -------------------------------------------------------------------------------------------------------- the codebook
@@ -282,7 +285,7 @@ def test_every_method_says_which_words_a_region_was_drawn_from(run, method):
 @torch.no_grad()
 def test_words_that_are_left_out_are_not_there(run):
     codes = torch.tensor([int(code) for code in run.predict("red before blue").text.split()])
-    case = run.job.output.case(run.model, "red before blue", Told(codes.numpy(), ""))
+    case = run.job.output.case(run.model, "red before blue", OutputRef(codes.numpy(), ""))
     asked = case.ask([frozenset(), frozenset([0]), frozenset([1, 2])])
     for scores, text in zip(asked, ("red before blue", "before blue", "red"), strict=True):
         ids = torch.tensor([[*run.job.input.tokenizer.encode(text), 3]])
@@ -330,7 +333,7 @@ def test_from_the_command_line(run, tmp_path):
 def test_over_http(run, listed):
     client = pytest.importorskip("fastapi.testclient", reason="tests of the service need fastapi and httpx").TestClient
     from regard.serve.app import create_app
-    from regard.serve.limits import Limits
+    from regard.serve.errors import Limits
 
     asked = {"inputs": ["red before blue"], "n_best": 2, "temperature": 4.0}
     with client(create_app({"drawer": run}, Limits()), base_url="http://127.0.0.1") as service:

@@ -9,12 +9,12 @@ import regard
 from regard.data.examples import ExampleBatches
 from regard.data.files import PairSource
 from regard.data.pairs import Pair
-from regard.data.splits import Split
+from regard.data.prepare import Split
 from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.pairs import Frame, PairExamples, write_pairs
-from regard.outputs.vector.batches import ContrastBatches
+from regard.tasks.vector.vectorizer import ContrastBatches
 
 
 def test_no_pair_is_left_alone_in_a_batch(tmp_path):

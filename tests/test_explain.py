@@ -19,19 +19,17 @@ from regard.look.explain import BY, ExplainOptions
 from regard.look.head_figures import head_figures
 from regard.look.methods import ABOUT_OUTPUT, METHODS
 from regard.look.methods.attnlrp import relevance
-from regard.look.methods.gradients import input_times_gradient
-from regard.look.methods.integrated import integrated_gradients
+from regard.look.methods.inputs import input_times_gradient, integrated_gradients
 from regard.look.methods.patching import patched_heads
-from regard.look.methods.paths import patched_paths
+from regard.look.methods.paths import patched_paths, unroll
 from regard.look.methods.roles import places_across, places_within, shares
-from regard.look.methods.states import unroll
 from regard.look.profile import head_profile, role_history
 from regard.look.stream import read_stream
 from regard.look.value_table import ValueTable
-from regard.outputs.base import Told
-from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings, TransformerSettings
 from regard.special_tokens import END
+from regard.tasks.base import OutputRef
+from regard.tasks.result import LookOptions
 from translate_example import translator
 
 TEXT, OTHER, SAID = "one red cat", "two red cat", "the cat sleep"
@@ -97,7 +95,7 @@ def test_a_contrast_is_the_lead_over_another_word(kind):
     job = made() if kind == "transformer" else translator(recurrent, "word")
     word = "blue"
     other = job.output.choice(word)
-    case = job.output.case(job.model.eval(), TEXT, Told(case_target(job), SAID, instead=other))
+    case = job.output.case(job.model.eval(), TEXT, OutputRef(case_target(job), SAID, instead=other))
     logits = logits_of(job, case_of(job))
     lead = logits.gather(1, torch.tensor([*case_target(job), END])[:, None])[:, 0] - logits[:, other]
     np.testing.assert_allclose(case.ask([frozenset()])[0].detach(), lead, atol=1e-4)

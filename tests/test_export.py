@@ -10,11 +10,10 @@ import regard
 from export_runs import RUNS, adapted, untrained
 from recipe_runs import small_corpora
 from regard.cli import cli
-from regard.commands.import_ import import_model
+from regard.commands.tools import import_model
 from regard.errors import CallError, RegardError
-from regard.exporters import quality as quality_of_exports
-from regard.exporters.base import Compared, Wish
-from regard.exporters.formats import FORMATS, expressed_by, format_of
+from regard.exporters import proof as quality_of_exports
+from regard.exporters.base import FORMATS, Comparison, ExportRequest, expressed_by, format_of
 from regard.exporters.html.format import browser
 from regard.exporters.proof import prove
 
@@ -139,7 +138,7 @@ def test_an_export_that_differs_is_refused_and_leaves_nothing(tmp_path, monkeypa
     run = untrained("gpt2", tmp_path / "run")
     (tmp_path / "out").mkdir()
     with monkeypatch.context() as patch:  # weights that are not those of the run
-        plan = type(format_of("hf").plan(Wish(run)))
+        plan = type(format_of("hf").plan(ExportRequest(run)))
         right = plan.tensors
         patch.setattr(plan, "tensors", lambda self: {name: value + 1e-3 for name, value in right(self).items()})
         with pytest.raises(RegardError, match=r"the export is not the same: logits\[.*\] of .* differs by"):
@@ -151,9 +150,9 @@ def test_an_export_that_differs_is_refused_and_leaves_nothing(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("one", "message"),
     [
-        (Compared("a dog", 0.0, "logits", "ein Hund", "eine Katze"), "says something else of 'a dog': 'eine Katze'"),
-        (Compared("a dog", float("nan"), "logits", "", ""), "gives no numbers"),
-        (Compared("a dog", 2e-4, "logits[0, 3]", "", ""), "logits\\[0, 3\\] of 'a dog' differs by 0.0002"),
+        (Comparison("a dog", 0.0, "logits", "ein Hund", "eine Katze"), "says something else of 'a dog': 'eine Katze'"),
+        (Comparison("a dog", float("nan"), "logits", "", ""), "gives no numbers"),
+        (Comparison("a dog", 2e-4, "logits[0, 3]", "", ""), "logits\\[0, 3\\] of 'a dog' differs by 0.0002"),
     ],
 )
 def test_a_proof_says_where(one, message):
@@ -162,13 +161,13 @@ def test_a_proof_says_where(one, message):
 
 
 def test_a_tie_may_fall_either_way():
-    proof = prove([Compared("a", 1e-6, "", "x", "y", tied=True), Compared("b", 0.0, "", "x", "x")], exact=True)
+    proof = prove([Comparison("a", 1e-6, "", "x", "y", tied=True), Comparison("b", 0.0, "", "x", "x")], exact=True)
     assert (proof.equal_outputs, proof.ties, proof.inputs) == (0.5, 1, 2)
     assert proof.sentence().endswith("50.0% of outputs equal (and 1 ties)")
 
 
 def test_numbers_are_no_equal_outputs():
-    assert prove([Compared("a", 1e-6, "", "", "")], exact=True).sentence().endswith("no output has words to compare")
+    assert prove([Comparison("a", 1e-6, "", "", "")], exact=True).sentence().endswith("no output has words to compare")
 
 
 def test_the_command_line_the_card_and_bad_calls(tmp_path, capsys):
@@ -194,4 +193,4 @@ def test_the_command_line_the_card_and_bad_calls(tmp_path, capsys):
 
 def test_every_form_is_a_row_and_says_what_it_takes(tmp_path):
     run = untrained("llama", tmp_path / "run")
-    assert expressed_by(Wish(run)) == [name for name in FORMATS if name != "peft"]
+    assert expressed_by(ExportRequest(run)) == [name for name in FORMATS if name != "peft"]

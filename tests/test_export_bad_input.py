@@ -13,10 +13,9 @@ import regard
 from export_runs import adapted, without_shape_checks
 from recipe_runs import small_corpora
 from regard.cli import cli
-from regard.commands.import_ import import_model
+from regard.commands.tools import import_model
 from regard.errors import CallError, RegardError
-from regard.exporters.base import Wish
-from regard.exporters.formats import FORMATS, expressed_by, format_of
+from regard.exporters.base import FORMATS, ExportRequest, expressed_by, format_of
 
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name == "onnx" else []) for name in FORMATS]
 FEW_BYTES = 20_000  # less than the weights of the run, and more than its settings
@@ -27,7 +26,7 @@ def run(tmp_path_factory):
     found = adapted("llama of blocks", tmp_path_factory.mktemp("runs"))
     rows = found.model.output.out_features
     assert rows > found.job.input.tokenizer.size  # the holes
-    assert expressed_by(Wish(found)) == list(FORMATS)
+    assert expressed_by(ExportRequest(found)) == list(FORMATS)
     return found
 
 
@@ -114,7 +113,7 @@ def test_an_imported_run_has_no_validation_part_in_any_form(run, tmp_path):
         regard.export(run, to="hf", out=tmp_path / "hf", check=False)
     import_model(str(tmp_path / "hf"), tmp_path / "back")
     back = regard.load(tmp_path / "back")
-    for to in expressed_by(Wish(back)):
+    for to in expressed_by(ExportRequest(back)):
         with pytest.raises(CallError, match=r"--check-inputs FILE, or export without a check, --no-check"):
             regard.export(back, to=to, out=tmp_path / "out")
     assert nothing_in(tmp_path)

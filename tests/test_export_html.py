@@ -19,17 +19,16 @@ from tokenizers import BertWordPieceTokenizer
 
 from export_runs import untrained
 from recipe_runs import small_corpora
-from regard import catalog, config, jobs
+from regard import catalog, config
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.exporters.base import RefusalError
-from regard.exporters.html.format import expected_of
-from regard.exporters.html.module_tree import KNOWN, module_tree
-from regard.exporters.html.payload import described_input, described_output, payload, tokenizer
-from regard.exporters.html.whole_page import RUNTIME, runtime
+from regard.exporters.html.format import RUNTIME, expected_of, runtime
+from regard.exporters.html.payload import KNOWN, described_input, described_output, module_tree, payload, tokenizer
+from regard.job import make_job
 from regard.look import html as look
-from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings, TransformerSettings
+from regard.tasks.result import LookOptions
 from translate_example import translator
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -245,7 +244,7 @@ def test_what_the_runtime_has_no_class_for_is_refused_by_name():
 
 @pytest.mark.parametrize("recipe", ["shapes-ask", "answer-transformer", "tags", "tones", "lag"])
 def test_an_input_that_a_page_cannot_take_is_refused_with_a_sentence(recipe):
-    job = jobs.make(config.read(recipe))
+    job = make_job(config.read(recipe))
     with pytest.raises(RefusalError, match="one text or one picture"):
         described_input(Untrained(job, None, job.recipe))
 

@@ -12,8 +12,8 @@ from light_runs import SERVED, example_inputs, held_equal
 from recipe_runs import small_corpora
 from regard.attention.attend import attend
 from regard.catalog import SCORES, load_object
-from regard.exporters import check_inputs
-from regard.exporters.onnx.graph import OPSET, Flat, Graph, Session
+from regard.exporters import base
+from regard.exporters.onnx.graph import OPSET, Flat, Graph, GraphSession
 from regard.exporters.onnx.stand_in import stand_in
 from regard.models.seq2seq import Seq2Seq
 
@@ -47,7 +47,7 @@ GRAPHS = {
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_job_says_the_same(name, tmp_path, monkeypatch):
     """Graphs are traced with two rows, and asked with one, two and three."""
-    monkeypatch.setattr(check_inputs, "MOST", 6)
+    monkeypatch.setattr(base, "MOST", 6)
     run = untrained(name, tmp_path / "run")
     with small_corpora(), without_shape_checks():
         report = regard.export(run, to="onnx", out=tmp_path / "out", attention=True)
@@ -95,7 +95,7 @@ def test_every_score_is_a_graph(tmp_path):
         Graph("scores", Flat(scores, list(given), compute), given, sizes, list(scores)).write(tmp_path, "float32")
         asked = tensors(5, 7, 6)
         expected = dict(zip(scores, compute(asked), strict=True))
-    found = Session(tmp_path / "scores.onnx")(asked)
+    found = GraphSession(tmp_path / "scores.onnx")(asked)
     assert found.keys() == expected.keys() == SCORES.keys()
     for name, context in expected.items():
         assert torch.allclose(found[name], context, atol=1e-6), name

@@ -13,20 +13,19 @@ import pytest
 from command_line import regard as command
 from recipe_runs import small_corpora
 from regard import api, config, jobs
-from regard.commands.compare import Comparison, Row
-from regard.commands.verify import Verdict
+from regard.commands.compare import Comparison, ComparisonRow, ScoreVerdict
 from regard.data.files import PairSource
-from regard.data.prepare import Steps
+from regard.data.prepare import PrepareCache, find_splits, find_test
 from regard.data.settings import Testing
-from regard.data.splits import find_splits, find_test
-from regard.inputs.prompt.files import text_for_test, text_parts
-from regard.inputs.prompt.settings import TextDataSettings
-from regard.inputs.question.windows import Asked
+from regard.inputs.prompt.files import TextDataSettings, text_for_test, text_parts
+from regard.inputs.question.windows import QuestionContext
+from regard.job import make_job
 from regard.metrics.intervals import bootstrap, middle, wilson
 from regard.metrics.text import bleu, bleu_counts, bleu_of
-from regard.outputs.baselines import (
+from regard.tasks.final_score import (
     LETTERS_A_SECOND,
     affordable,
+    compare_scores,
     labels_by_words,
     most_frequent,
     nearest_inputs,
@@ -34,9 +33,8 @@ from regard.outputs.baselines import (
     ngram_bits,
     within,
 )
-from regard.outputs.final_score import compared
-from regard.outputs.result import Measure, Tally
-from regard.outputs.span.scores import nearby_words
+from regard.tasks.result import Measure, Tally
+from regard.tasks.span.output import nearby_words
 
 HITS = Measure("accuracy", of_hits=True)
 
@@ -78,7 +76,7 @@ def test_a_model_is_compared_with_its_best_baseline(model: float, baseline: floa
         found = np.arange(count) < share * count
         return Tally.of_hits(np.random.default_rng(seed).permutation(found))
 
-    found = compared(HITS, hits(model, 1), {"easy": hits(baseline, 2), "worst": hits(0, 3)}, count, count)
+    found = compare_scores(HITS, hits(model, 1), {"easy": hits(baseline, 2), "worst": hits(0, 3)}, count, count)
     assert found.verdict == verdict
     assert found.best == "easy"
     assert f"{100 * model:.1f}%" in found.words()
@@ -89,9 +87,9 @@ def test_a_model_is_compared_with_its_best_baseline(model: float, baseline: floa
 def test_of_errors_less_is_better() -> None:
     measure = Measure("mse", higher_is_better=False, percent=False)
     low, high = (Tally.of_shares([(error + n % 3, 1) for n in range(60)]) for error in (1, 5))
-    assert compared(measure, low, {"one": high}, 60, 60).verdict == "better"
-    assert compared(measure, high, {"one": low}, 60, 60).verdict == "worse"
-    assert compared(measure, high, {}, 60, 60).verdict == "alone"
+    assert compare_scores(measure, low, {"one": high}, 60, 60).verdict == "better"
+    assert compare_scores(measure, high, {"one": low}, 60, 60).verdict == "worse"
+    assert compare_scores(measure, high, {}, 60, 60).verdict == "alone"
 
 
 # ----------------------------------------------------------------------------------------------------------- baselines
@@ -141,8 +139,8 @@ def test_nearest_inputs_means_and_words() -> None:
     train = np.array([[0.0, 9], [1, 9], [10, 9], [11, 9]])
     assert nearest_means(train, np.array([2, 2, 5, 5]), np.array([[3.0, 9], [8, 9]])).tolist() == [2, 5]
     text = "One two three four five six seven. Built by Gustave Eiffel, the tower stands in Paris."
-    assert "Gustave" in nearby_words(Asked("Who built the tower?", text), 2)
-    assert nearby_words(Asked("Who?", "..."), 2) == ""
+    assert "Gustave" in nearby_words(QuestionContext("Who built the tower?", text), 2)
+    assert nearby_words(QuestionContext("Who?", "..."), 2) == ""
     assert most_frequent(["a", "b", "b", "a", "c"]) == "a"
 
 
@@ -184,7 +182,7 @@ def test_text_is_cut_into_three_parts_that_follow_each_other(tmp_path: Path) -> 
         settings = TextDataSettings.model_validate(
             {"train": str(tmp_path / "book.txt"), "test_share": 0.1, "documents": documents}
         )
-        steps = Steps.of(settings, tmp_path / "cache")
+        steps = PrepareCache.of(settings, tmp_path / "cache")
         parts = [*text_parts(settings, steps).values(), text_for_test(settings, steps)]
         texts = ["".join(piece.text for piece in part.good()) for part in parts if part is not None]
         assert "".join(texts) == (whole if documents == "file" else whole.replace("\n", ""))
@@ -236,8 +234,8 @@ def test_the_command_ends_with_the_test_score_and_evaluate_needs_no_file(tmp_pat
 
 
 def test_scores_of_several_runs_name_their_part() -> None:
-    assert Verdict("lag", "mse", 1.0, 0.0, 0.5, "min").sentence() == "lag: test mse 0.5, promised 1 ± 0: holds"
-    row = Row("a", {}, "runs/a", {"bleu": 3.0}, 10, 1, 1.0, 1, [], [])
+    assert ScoreVerdict("lag", "mse", 1.0, 0.0, 0.5, "min").sentence() == "lag: test mse 0.5, promised 1 ± 0: holds"
+    row = ComparisonRow("a", {}, "runs/a", {"bleu": 3.0}, 10, 1, 1.0, 1, [], [])
     assert "variants, test scores" in str(Comparison("ladder", [row], Path("compare.html"), ()).table().title)
 
 
@@ -245,18 +243,18 @@ def test_no_row_of_the_test_part_is_trained_on(tmp_path: Path, monkeypatch: pyte
     """Neither in batches, nor in the vocabulary, nor by baselines; a run that is resumed keeps its parts and score."""
     data, run = _labels(tmp_path / "said.tsv"), tmp_path / "run"
     read: list[str] = []
-    learn = jobs.load_object("regard.outputs.baselines:labels_by_words")
+    learn = jobs.load_object("regard.tasks.final_score:labels_by_words")
 
     def seen(train: Any, *rest: Any, **options: Any) -> Any:
         read.extend(text for (text,) in train)
         return learn(train, *rest, **options)
 
-    monkeypatch.setattr("regard.outputs.labels.training.labels_by_words", seen)
+    monkeypatch.setattr("regard.tasks.labels.output.labels_by_words", seen)
     share: Any = {"data": {"test_share": 0.2}}
     trained = api.train(data, output=run, time_limit=2, training=SMALL, **share)
     held = {example.input for example in trained.job.output.test()[0]}
     assert 20 < len(held) < 60
-    job = jobs.make(trained.recipe)
+    job = make_job(trained.recipe)
     job.prepare(run / "cache")
     known = {one.input for role in ("train", "valid") for one in job.splits[role].sample(1000)}
     assert read
@@ -291,7 +289,7 @@ def test_recipes_are_scored_if_they_ask_for_it(recipe: str, settings: dict[str, 
     """Of jobs that no data leads to by itself: those are trained in test_auto.py."""
     made = config.read(recipe, [f"{name}={value}" for name, value in settings.items()])
     with small_corpora(), TemporaryDirectory() as cache:
-        job = jobs.make(made)
+        job = make_job(made)
         job.prepare(Path(cache))
         bound = job.bound(job.build().eval())
         found = bound.final_score(600.0)

@@ -14,8 +14,7 @@ from torch import nn
 import regard
 from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel, TextBatch
-from regard.training.initial_weights import freeze, start_from
-from regard.training.lora import adapt, merged, save_adapters
+from regard.training.initial_weights import adapt, freeze, merge_adapters, save_adapters, start_from
 
 
 def model(vocabulary: int = 11, seed: int = 1, **more) -> LanguageModel:
@@ -100,7 +99,7 @@ def test_adapters_start_as_nothing_and_merge_to_what_they_compute(tmp_path):
             if weight.requires_grad:
                 weight.normal_()
     plain = model(seed=3)
-    plain.load_state_dict(merged(state(lm)))
+    plain.load_state_dict(merge_adapters(state(lm)))
     torch.testing.assert_close(plain(batch).total, lm(batch).total)
     part = lm.decoder.layers[0].attention.project.parametrizations.weight
     by_hand = old["decoder.layers.0.attention.project.weight"] + 1.5 * part[0].B @ part[0].A

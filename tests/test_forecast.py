@@ -14,10 +14,10 @@ import regard
 from look_methods import asked_of_the_model
 from regard import config
 from regard.cli import cli
-from regard.corpora.lag import LAG, lag
+from regard.corpora.series import LAG, lag
 from regard.errors import CallError, RegardError
 from regard.look.methods import METHODS
-from regard.outputs.values.output import ValuesOutput
+from regard.tasks.values.output import ValuesOutput
 
 MODELS = {
     "recurrent": {"kind": "recurrent", "width": 12, "dropout": 0.0},
@@ -354,7 +354,7 @@ def test_the_service_takes_the_text_of_a_table(run, tmp_path):
     pytest.importorskip("httpx", reason="tests of the service need httpx")
     testing = pytest.importorskip("fastapi.testclient", reason="the service needs the web extra")
     from regard.serve.app import create_app
-    from regard.serve.limits import Limits
+    from regard.serve.errors import Limits
 
     text = write_table(tmp_path / "table.csv", waves()).read_text()
     with testing.TestClient(

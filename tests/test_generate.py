@@ -11,21 +11,21 @@ from torch import nn
 
 import regard
 import regard.api
-from regard.commands.cost import cost
-from regard.commands.predict import Wish, predict
+from regard.commands.predict import PredictRequest, predict
+from regard.commands.tools import cost
 from regard.data.store import Array, StoreWriter
-from regard.decoding.continuing import Sampling, continued
 from regard.errors import CallError
-from regard.inputs.prompt.store import TextStore
+from regard.generation.sampling import SamplingState, generate
+from regard.inputs.prompt.input import TextStore
 from regard.layers.quantized import QuantizedLinear, quantize
 from regard.metrics.alignment import Gold
 from regard.models.language_model import LanguageModel
-from regard.outputs.base import Told
-from regard.outputs.text.build import build_language_model
-from regard.outputs.text.continuation import Continuation
-from regard.outputs.text.generate_settings import LanguageModelSettings
-from regard.outputs.text.perplexity import sliding, text_loss
-from regard.outputs.text.text_streamer import TextStreamer
+from regard.settings.language_model import LanguageModelSettings
+from regard.tasks.base import OutputRef
+from regard.tasks.text.continuation import Continuation
+from regard.tasks.text.output import build_language_model
+from regard.tasks.text.perplexity import sliding, text_loss
+from regard.tasks.text.writing import TextStreamer
 
 TEXT = "abcdefghij klmno.\n" * 40
 PROMPT = "cdefg"
@@ -170,7 +170,7 @@ def test_a_look_is_at_what_the_model_goes_on_with_or_at_a_given_text(run):
 def test_a_token_that_is_left_out_changes_nothing_before_it(run):
     """By plain passes over the text without it; with nothing to read, nothing is known."""
     output, job = run.job.output, run.job
-    case = output.case(job.model, "abcd", Told(job.input.tokenizer.encode("abcdef"), "ef"))
+    case = output.case(job.model, "abcd", OutputRef(job.input.tokenizer.encode("abcdef"), "ef"))
     whole, *without = case.ask([frozenset(), *(frozenset([part]) for part in range(5))])
     ids = job.input.tokenizer.encode("abcdef")
 
@@ -195,7 +195,7 @@ def test_attention_is_kept_as_training_goes_on(run):
 def test_the_command_line_writes_and_scores(run, capsys):
     def told(*words, n_best=None, as_json=False, temperature=0):
         how = f"decoding.temperature={temperature}"
-        predict(run.folder, (*words, how), Wish(n_best=n_best, as_json=as_json))
+        predict(run.folder, (*words, how), PredictRequest(n_best=n_best, as_json=as_json))
         return capsys.readouterr().out
 
     assert told("abcd", "decoding.max_length=6") == "abcdefghij\n"
@@ -263,7 +263,7 @@ def model(context: int = 9) -> LanguageModel:
 
 def write(prompts, how, context=9, max_length=12, end=3, **more):
     texts = [[] for _ in prompts]
-    for row, token, _ in continued(
+    for row, token, _ in generate(
         model(context), prompts, how, context=context, max_length=max_length, end=end,
         device=torch.device("cpu"), **more,
     ):  # fmt: skip
@@ -277,7 +277,7 @@ def test_greedy_by_plain_passes_over_the_whole_text():
     with torch.no_grad():
         for _ in range(12):
             text.append(int(lm.logits(lm.features(torch.tensor([text])))[0, -1].argmax()))
-    assert write([[5, 6, 7]], Sampling(temperature=0.0), context=20, end=None) == [text[3:]]
+    assert write([[5, 6, 7]], SamplingState(temperature=0.0), context=20, end=None) == [text[3:]]
 
 
 def test_beyond_the_context_the_last_half_is_read_anew():
@@ -288,11 +288,11 @@ def test_beyond_the_context_the_last_half_is_read_anew():
             if len(text) - start > 8:
                 start = len(text) - 4
             text.append(int(lm.logits(lm.features(torch.tensor([text[start:]])))[0, -1].argmax()))
-    assert write([[5, 6, 7]], Sampling(temperature=0.0), context=8, max_length=20, end=None) == [text[3:]]
+    assert write([[5, 6, 7]], SamplingState(temperature=0.0), context=8, max_length=20, end=None) == [text[3:]]
 
 
 def test_draws_follow_the_seed_and_the_limits():
-    how = Sampling(temperature=1.5, seed=3)
+    how = SamplingState(temperature=1.5, seed=3)
     texts = write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
     assert texts == write([[5], [6, 7, 8, 9], [5, 5]], how, end=None)
     assert [len(text) for text in texts] == [12, 12, 12]
@@ -300,9 +300,9 @@ def test_draws_follow_the_seed_and_the_limits():
     same = write([[5]] * 2, how, end=None)
     assert same[0] == texts[0] != same[1]
     assert texts != write([[5], [6, 7, 8, 9], [5, 5]], how._replace(seed=4), end=None)
-    greedy = write([[5, 6]], Sampling(temperature=0.0), end=None)
-    assert write([[5, 6]], Sampling(temperature=2.0, top_k=1), end=None) == greedy
-    assert write([[5, 6]], Sampling(temperature=2.0, top_p=1e-6), end=None) == greedy
+    greedy = write([[5, 6]], SamplingState(temperature=0.0), end=None)
+    assert write([[5, 6]], SamplingState(temperature=2.0, top_k=1), end=None) == greedy
+    assert write([[5, 6]], SamplingState(temperature=2.0, top_p=1e-6), end=None) == greedy
 
 
 def test_repetition_penalty_by_hand_and_forbidden_tokens():
@@ -313,10 +313,10 @@ def test_repetition_penalty_by_hand_and_forbidden_tokens():
             for token in set(text):
                 logits[token] = logits[token] / 3 if logits[token] > 0 else logits[token] * 3
             text.append(int(logits.argmax()))
-    how = Sampling(temperature=0.0, repetition_penalty=3.0)
+    how = SamplingState(temperature=0.0, repetition_penalty=3.0)
     assert write([[5, 6, 7]], how, context=20, max_length=9, end=None) == [text[3:]]
     assert text[3:] != write([[5, 6, 7]], how._replace(repetition_penalty=1.0), context=20, max_length=9, end=None)[0]
-    [drawn] = write([[5, 6]], Sampling(temperature=1.5), forbidden=[1, 2, 4, 7, 8], end=None)
+    [drawn] = write([[5, 6]], SamplingState(temperature=1.5), forbidden=[1, 2, 4, 7, 8], end=None)
     assert not {1, 2, 4, 7, 8} & set(drawn)
 
 
@@ -369,7 +369,7 @@ def test_loss_does_not_depend_on_the_rows_of_a_batch(tmp_path):
 
 
 def test_the_service_ends_texts_where_it_is_told_and_draws_alike_in_company(run):
-    from regard.serve.limits import Limits
+    from regard.serve.errors import Limits
     from test_serve import serving
 
     with serving({"text": run}, Limits()) as client:

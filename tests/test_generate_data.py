@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 import zstandard
 
-from regard import jobs
-from regard.data.pairs import Bad
+from regard.data.pairs import SkippedLine
 from regard.data.store import Array, StoreWriter
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
 from regard.inputs.prompt import files
-from regard.inputs.prompt.files import Piece, TextPart, TextSource, read_pieces, text_files
-from regard.inputs.prompt.settings import TextDataSettings
-from regard.inputs.prompt.store import TextStore, TextWindows
-from regard.outputs.text.generate_settings import GenerateRecipe
+from regard.inputs.prompt.files import TextDataSettings, TextPart, TextPiece, TextSource, read_pieces, text_files
+from regard.inputs.prompt.input import TextStore, TextWindows
+from regard.job import make_job
 from regard.special_tokens import END, START
+from regard.tasks.text.settings import GenerateRecipe
 
 TEXT = "Ay, marry, sir.\n\nWho goes there?\nñandú — 日本語\n" * 3
 
@@ -33,13 +32,13 @@ class Prepared(NamedTuple):
 
 
 def prepare_text(settings, cache) -> Prepared:
-    job = jobs.make(GenerateRecipe.model_validate({"job": "generate", "data": settings, "model": {}}))
+    job = make_job(GenerateRecipe.model_validate({"job": "generate", "data": settings, "model": {}}))
     splits = job.input.prepare(cache, job.output)
     return Prepared(job.input.tokenizer, splits["train"], splits["valid"])
 
 
 def joined(items):
-    return "".join(item.text for item in items if isinstance(item, Piece))
+    return "".join(item.text for item in items if isinstance(item, TextPiece))
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 16])
@@ -68,7 +67,7 @@ def test_documents_by_line_and_paragraph(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BLOCK", 5)
     (tmp_path / "a.txt").write_text("one\ntwo\n\n\nthree\n")
     by_line = list(read_pieces([tmp_path / "a.txt"], "line"))
-    assert by_line == [Piece("one", True), Piece("two", True), Piece("three", True)]
+    assert by_line == [TextPiece("one", True), TextPiece("two", True), TextPiece("three", True)]
     by_paragraph = list(read_pieces([tmp_path / "a.txt"], "paragraph"))
     assert [piece.text.strip("\n") for piece in by_paragraph] == ["one\ntwo", "three"]
 
@@ -77,7 +76,7 @@ def test_lines_that_are_no_text_are_told_and_the_rest_is_kept(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"good\nbad \xff\xfe\nfine\nzero \0 byte\nend\n")
     items = list(read_pieces([tmp_path / "a.txt"], "file"))
     assert joined(items) == "good\nfine\nend\n"
-    bad = [item for item in items if isinstance(item, Bad)]
+    bad = [item for item in items if isinstance(item, SkippedLine)]
     assert [(one.line, one.kind) for one in bad] == [(2, "encoding"), (4, "encoding")]
     assert "0xff" in bad[0].reason
     with pytest.raises(

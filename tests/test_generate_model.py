@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention.cache import KeyValue, PreallocatedCache
+from regard.attention.memory import KeyValue, PreallocatedCache
 from regard.models.language_model import LanguageModel
 
 V, D, H, L, HIDDEN = 29, 24, 3, 2, 40
@@ -102,8 +102,8 @@ def test_a_prompt_read_at_once_and_steps_after_it_equal_the_whole(kind):
 def test_a_room_that_is_stepped_from_twice_is_copied():
     one, other = (KeyValue(torch.full((1, 1, 1, 2), n), torch.full((1, 1, 1, 3), n)) for n in (1.0, 2.0))
     start = PreallocatedCache.empty(torch.empty(0), 1, 1, 2, 2, 3)
-    first, second = start.and_then(one), start.and_then(other)
+    first, second = start.append(one), start.append(other)
     assert first.taken.key.unique().tolist() == [1.0]
     assert second.taken.value.unique().tolist() == [2.0]
-    third = first.and_then(other)
+    third = first.append(other)
     assert third.key is first.key  # the usual way copies nothing

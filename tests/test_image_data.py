@@ -18,20 +18,19 @@ import torch
 from PIL import Image
 
 from regard import config
-from regard.data.batches import made_ahead, seeded
-from regard.data.pairs import Bad, Columns
-from regard.data.splits import find_splits
+from regard.data.batches import made_ahead, random_generator
+from regard.data.pairs import Columns, SkippedLine
+from regard.data.prepare import find_splits
 from regard.errors import CallError, RegardError
-from regard.inputs.image import worker as image_worker
-from regard.inputs.image.augment import OPERATIONS, augmented
-from regard.inputs.image.decode import BadPictureError, Form, at_once, decode, from_array
+from regard.inputs.image import decode as image_worker
+from regard.inputs.image.augment import OPERATIONS, augment
+from regard.inputs.image.decode import BadPictureError, PictureForm, at_once, decode, decode_all, from_array
 from regard.inputs.image.settings import PictureAugmentSettings
 from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import PictureStore, write_pictures
-from regard.inputs.image.worker import decode_all
 from regard.inputs.media_files import Bytes, find_file, members
 
-FORM = Form(6, 10)
+FORM = PictureForm(6, 10)
 LABELED = Columns({"image": None, "label": None}, folders=True)
 CAPTIONED = Columns({"image": None, "caption": None})
 
@@ -131,7 +130,7 @@ def test_bad_files_say_why(data, reason):
 def test_fit(fit):
     image = Image.new("RGB", (40, 12), "red")
     image.paste("blue", (0, 0, 13, 12))
-    pixels = decode(saved(image), Form(12, 12, fit=fit)).pixels
+    pixels = decode(saved(image), PictureForm(12, 12, fit=fit)).pixels
     red, white = pixels[0] > 200, (pixels > 250).all(0)
     if fit == "squash":
         assert 0.6 < red.mean() < 0.75
@@ -144,14 +143,14 @@ def test_fit(fit):
 
 
 def test_arrays_must_be_pixels():
-    assert from_array(np.zeros((4, 5), np.uint8), Form(6, 10, 1)).pixels.shape == (1, 6, 10)
+    assert from_array(np.zeros((4, 5), np.uint8), PictureForm(6, 10, 1)).pixels.shape == (1, 6, 10)
     for wrong in (np.full((4, 5), 7.0), np.zeros((4, 5, 2), np.uint8), np.zeros(5, np.uint8)):
         with pytest.raises(BadPictureError, match=r"a picture is uint8, or numbers from 0 to 1 \(data.white\)"):
             from_array(wrong, FORM)
     for numbers in (np.array([[0.0, 51.0]]), np.array([[0, 51]])):  # one number is one shade, whatever else is there
-        assert from_array(numbers, Form(1, 2, 1, white=255.0)).pixels.tolist() == [[[0, 51]]]
+        assert from_array(numbers, PictureForm(1, 2, 1, white=255.0)).pixels.tolist() == [[[0, 51]]]
     with pytest.raises(BadPictureError, match="numbers from 0 to 255"):
-        from_array(np.full((4, 5), 256), Form(4, 5, 1, white=255.0))
+        from_array(np.full((4, 5), 256), PictureForm(4, 5, 1, white=255.0))
 
 
 def test_large_pictures_are_decoded_one_after_the_other():
@@ -271,7 +270,7 @@ def test_members_of_a_tar_are_read_in_place(tmp_path):
     first, second, missing = source.read()
     assert (first.texts, second.texts) == (("one, two",), ("three", "four"))
     assert decode(second.place.read(), FORM).pixels[:, 0, 0].tolist() == [80, 90, 100]
-    assert isinstance(missing, Bad)
+    assert isinstance(missing, SkippedLine)
     assert missing.line == 5
     assert "there is no picture 'c.png'" in missing.reason
     member = find_file(str(tmp_path / "all.tar" / "images" / "a.png"), "picture")
@@ -292,7 +291,7 @@ def test_arrays_of_an_npz(tmp_path):
         classes=["no", "yes"],
     )
     found = list(PictureSource(str(tmp_path / "a.npz"), "train", LABELED).read())
-    assert [one.texts[0] for one in found if not isinstance(one, Bad)] == ["no", "yes", "yes", "no"]
+    assert [one.texts[0] for one in found if not isinstance(one, SkippedLine)] == ["no", "yes", "yes", "no"]
     assert "label 7 is not one of the 2 classes" in found[3].reason
     assert len(list(PictureSource(str(tmp_path / "a.npz"), "test", LABELED).read())) == 1
     with pytest.raises(CallError, match="it has no array x_valid"):
@@ -339,7 +338,7 @@ def test_changes_follow_from_seed_epoch_and_row():
     how = PictureAugmentSettings(crop=0.3, shift=2, flip=True, operations=2, strength=0.7, erase=0.5)
 
     def changed(seed, epoch, row):
-        return augmented(pixels, how, seeded(seed, epoch, row))
+        return augment(pixels, how, random_generator(seed, epoch, row))
 
     assert np.array_equal(changed(1, 2, 3), changed(1, 2, 3))
     others = [changed(1, 2, 4), changed(1, 3, 3), changed(2, 2, 3)]
@@ -357,10 +356,12 @@ def test_every_operation_keeps_size_and_mode(operation, mode):
 
 def test_single_changes_by_hand():
     pixels = np.arange(12, dtype=np.uint8).reshape(1, 3, 4)
-    flips = {augmented(pixels, PictureAugmentSettings(flip=True), seeded(0, 0, row))[0, 0, 0] for row in range(20)}
+    flips = {
+        augment(pixels, PictureAugmentSettings(flip=True), random_generator(0, 0, row))[0, 0, 0] for row in range(20)
+    }
     assert flips == {0, 3}
     for row in range(10):
-        moved = augmented(pixels, PictureAugmentSettings(shift=1), seeded(0, 0, row))[0].astype(int)
+        moved = augment(pixels, PictureAugmentSettings(shift=1), random_generator(0, 0, row))[0].astype(int)
         down, right = moved[1, 1] // 4 - 1, moved[1, 1] % 4 - 1
         rows, columns = np.clip(np.arange(3) + down, 0, 2), np.clip(np.arange(4) + right, 0, 3)
         np.testing.assert_array_equal(moved, pixels[0][rows[:, None], columns])
@@ -384,7 +385,7 @@ def test_the_prefetching_thread_leaves_torch_its_random_numbers():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    list(made_ahead(seeded(0, 0, row).random() for row in range(5)))
+    list(made_ahead(random_generator(0, 0, row).random() for row in range(5)))
     assert torch.equal(torch.rand(3), expected)
 
 

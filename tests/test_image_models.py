@@ -22,26 +22,21 @@ from regard.attention import Trace
 from regard.cli import cli
 from regard.data import prepare
 from regard.data.check_table import check_table
-from regard.data.examples import Batch
-from regard.data.prepare import Steps
-from regard.data.splits import Split
-from regard.encoders.cnn import ConvNet, PositionAttention
-from regard.encoders.cnn_pretrained import EfficientNetLite0
-from regard.encoders.cnn_weights_file import weights_file
-from regard.encoders.image import VisionTransformer
-from regard.encoders.image_input import Colors, PictureEncoder
+from regard.data.examples import ExampleBatch
+from regard.data.prepare import PrepareCache, Split
+from regard.encoders.cnn_pretrained import EfficientNetLite0, weights_file
+from regard.encoders.image import Colors, ConvNet, PictureEncoder, PositionAttention, VisionTransformer
 from regard.errors import CallError
 from regard.inputs.image.features import Features, frozen_features
 from regard.inputs.image.input import ImageInput
 from regard.inputs.image.settings import VIT_SIZES, PictureAugmentSettings, VisionTransformerSettings
 from regard.inputs.image.source import PictureSource
 from regard.inputs.image.store import Pixels
-from regard.jobs import make
+from regard.job import make_job
 from regard.layers.pooling import Pooling
 from regard.look.methods import METHODS
 from regard.metrics.captions import caption_bleu, cider
-from regard.models.classifier import Classifier
-from regard.models.mixup import mixed
+from regard.models.classifier import Classifier, mix_up
 
 
 def test_efficientnet_is_the_packages():
@@ -155,7 +150,9 @@ def test_a_frozen_encoder_gives_the_same_by_pixels_and_by_features():
 def test_frozen_features_have_views_that_epochs_draw_from(folder, tmp_path):
     recipe = config.build(tree(folder, CNN), "recipe")
     input = ImageInput(recipe)
-    store = input.stored(Steps(recipe.data, tmp_path), "train", Split(PictureSource.by_role(recipe.data)["train"]))
+    store = input.open_store(
+        PrepareCache(recipe.data, tmp_path), "train", Split(PictureSource.by_role(recipe.data)["train"])
+    )
     encoder = PictureEncoder(ConvNet((8, 12), [8], channels=1), colors=Colors([0.4], [0.3]), frozen=True)
     mirrored = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
     kept = frozen_features(store, encoder, "a net", tmp_path, [mirrored, mirrored])
@@ -187,8 +184,8 @@ def test_frozen_features_are_found_again_by_what_pictures_show(folder, tmp_path,
     def features(place, run):
         recipe = config.build(tree(place, CNN), "recipe")
         input = ImageInput(recipe)
-        store = input.stored(
-            Steps(recipe.data, tmp_path / run), "train", Split(PictureSource.by_role(recipe.data)["train"])
+        store = input.open_store(
+            PrepareCache(recipe.data, tmp_path / run), "train", Split(PictureSource.by_role(recipe.data)["train"])
         )
         changed = Pixels(store, PictureAugmentSettings(flip=True, shift=1), seed=3)
         rows = np.arange(len(store))
@@ -304,7 +301,7 @@ def test_a_folder_is_predicted_and_a_bad_file_of_it_named(run, folder, tmp_path)
 
 def test_check_says_what_a_recipe_makes_of_pictures(folder, tmp_path):
     def found(**data):
-        job = make(config.build(tree(folder, CNN, **data), "recipe"))
+        job = make_job(config.build(tree(folder, CNN, **data), "recipe"))
         return [one.what for one in job.check(tmp_path).findings]
 
     assert "pictures are 12×16 gray, the recipe makes them 12×8 gray" in found()
@@ -360,7 +357,7 @@ def test_mixed_inputs_and_labels():
     """Each input is at least one half of its row; its label has the same part; what has no label stays out of it."""
     torch.manual_seed(0)
     source, labels = torch.eye(5) * 200, torch.tensor([0, 1, 2, -1, 1])
-    both, shares = mixed(source.to(torch.uint8), labels, 3, 0.5)
+    both, shares = mix_up(source.to(torch.uint8), labels, 3, 0.5)
     part = both.diagonal() / 200
     assert (part >= 0.5).all()
     assert ((part > 0.5) & (part < 1)).any()
@@ -377,9 +374,9 @@ def test_the_loss_of_a_mixture_by_hand(run):
     model = Classifier(run.model.encoder, Pooling("last"), run.model.encoder.summary_width, 2, mixup=0.5)
     images, labels = torch.randint(0, 256, (6, 1, 8, 12), dtype=torch.uint8), torch.tensor([0, 1, 1, 0, 1, -1])
     torch.manual_seed(7)
-    loss = model.train()(Batch(images, labels))
+    loss = model.train()(ExampleBatch(images, labels))
     torch.manual_seed(7)
-    seen, shares = mixed(images, labels, 2, 0.5)
+    seen, shares = mix_up(images, labels, 2, 0.5)
     expected = -(shares * model.logits(seen).log_softmax(-1))[:5].sum()
     torch.testing.assert_close(loss.total, expected)
     assert int(loss.count) == 5

@@ -8,12 +8,12 @@ import torch
 
 import regard
 from picture_example import write_pictures
-from regard.commands.import_ import import_model
+from regard.commands.tools import import_model
 from regard.errors import CallError, RegardError
-from regard.outputs.vector.encode import VectorOutput
-from regard.parts import build_encoder
+from regard.models.build import build_encoder
 from regard.pretrained import encoder, keep_settings
 from regard.pretrained.sources import find
+from regard.tasks.vector.encode import VectorOutput
 
 transformers = pytest.importorskip("transformers", reason="parity needs transformers: pip install 'regard[dev]'")
 
@@ -140,7 +140,7 @@ def test_places_of_pieces_in_the_text(tiny, tmp_path):
     assert tokenizer.specials.end not in tokenizer.encode(text)
     assert tokenizer.specials.start == 2
     assert tokenizer.specials.end == 3
-    assert tokenizer.framed([6], [8]) == ([2, 6, 3, 8, 3], [0, 0, 0, 1, 1])
+    assert tokenizer.frame_ids([6], [8]) == ([2, 6, 3, 8, 3], [0, 0, 0, 1, 1])
 
 
 def test_what_is_not_understood_is_named_and_nothing_is_written(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.commands.import_ import import_model
+from regard.commands.tools import import_model
 from regard.errors import CallError, RegardError
 
 transformers = pytest.importorskip("transformers", reason="parity needs transformers: pip install 'regard[dev]'")

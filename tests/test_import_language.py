@@ -11,8 +11,8 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 import regard
 from regard.attention import HeadMask
-from regard.commands.import_ import import_model
-from regard.decoders.transformer_state import TransformerState
+from regard.commands.tools import import_model
+from regard.decoders.transformer import TransformerState
 from regard.errors import CallError, RegardError
 from regard.models.language_model import LanguageModel
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import regard
-from regard.commands.import_ import import_model
+from regard.commands.tools import import_model
 from regard.errors import CallError, RegardError
 from regard.models.seq2seq import Seq2Seq
-from regard.pretrained import sentencepiece
+from regard.pretrained import tokenizer_files
 
 transformers = pytest.importorskip("transformers", reason="parity needs transformers: pip install 'regard[dev]'")
 spm = pytest.importorskip("sentencepiece", reason="the test makes its own model: pip install sentencepiece")
@@ -139,4 +139,4 @@ def test_a_sentencepiece_model_of_merged_pairs_is_refused(tmp_path):
         hard_vocab_limit=False, minloglevel=2,
     )  # fmt: skip
     with pytest.raises(CallError, match="only SentencePiece models of the kind unigram"):
-        sentencepiece.read(tmp_path / "bpe.model")
+        tokenizer_files.read(tmp_path / "bpe.model")

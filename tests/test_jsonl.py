@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from regard.files.jsonl import read_jsonl
+from regard.files.lines import read_jsonl
 from regard.training.metrics import Metrics, read_metrics
 
 ODD = "a\u2028b\u2029c\u0085d\x1ce\x0bf\x0cg"  # `str.splitlines` splits at each of them

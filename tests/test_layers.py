@@ -8,10 +8,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.attention.memory import Memory
-from regard.attention.sinusoidal import Sinusoidal, sinusoids
+from regard.attention.positions import Sinusoidal, sinusoids
 from regard.layers.embedding import Embedding
-from regard.layers.feed_forward import FeedForward
-from regard.layers.norm import norm
+from regard.layers.feed_forward import FeedForward, norm
 from regard.layers.transformer import Block
 
 WIDTH, HEADS, HIDDEN = 12, 3, 17

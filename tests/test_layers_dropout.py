@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.errors import CallError
-from regard.layers.dropout import Dropout
-from regard.native import gradients
+from regard.kernels import gradients
+from regard.layers.feed_forward import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.75])

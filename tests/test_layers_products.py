@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.kernels import inference
 from regard.layers import packed
-from regard.layers.fastest import fastest
-from regard.native import kernels
+from regard.layers.packed import fastest
 
 
 def test_the_quickest_call_decides_since_others_only_make_calls_slower() -> None:
@@ -33,10 +33,10 @@ def test_the_quickest_call_decides_since_others_only_make_calls_slower() -> None
 def test_packed_weights_give_the_numbers_of_the_plain_ones(
     rows: int, bias: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if compiled != kernels.available():
-        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    if compiled != inference.available():
+        monkeypatch.setattr(inference, "available", lambda *tensors: False)
     packer = packed._packer.__wrapped__()
-    if packer is None or (packer is kernels.pack) != compiled:
+    if packer is None or (packer is inference.pack) != compiled:
         pytest.skip("a build of torch without oneDNN, or no C compiler")
     monkeypatch.setattr(packed, "packed_is_faster", lambda *shape: True)
     monkeypatch.setattr(packed, "_packer", lambda: packer)
@@ -49,7 +49,7 @@ def test_packed_weights_give_the_numbers_of_the_plain_ones(
             assert packed.linear(layer, x, out=out, add=True) is out
             torch.testing.assert_close(out, 1.0 + layer(x))
             torch.testing.assert_close(packed.linear(layer, x, out=out), layer(x))
-    assert packed.used(layer).blocks is not None
+    assert packed.count_use(layer).blocks is not None
 
 
 def test_a_weight_is_packed_when_it_is_used_often_and_anew_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:

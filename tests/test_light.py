@@ -18,18 +18,15 @@ import torch
 from doc_commands import ROOT
 from export_runs import untrained, without_shape_checks
 from regard import loading
-from regard.decoding import beam as beam_of_tensors
-from regard.decoding import continuing, ctc, sample
-from regard.decoding.constraints import Constraints
-from regard.decoding.greedy import greedy
 from regard.errors import CallError, RegardError
 from regard.exporters.export import export
-from regard.light.beam import beam
-from regard.light.continuing import continued
-from regard.light.ctc import Prefixes
-from regard.light.draw import Uniform, draw
-from regard.light.greedy import token_by_token
-from regard.light.rules import Rules
+from regard.generation import beam as beam_of_tensors
+from regard.generation import ctc, sampling
+from regard.generation import sampling as continuing
+from regard.generation.engine import Constraints
+from regard.generation.sampling import greedy
+from regard.light.continuation import generate
+from regard.light.search import LightPrefixes, LightRules, Uniform, beam, draw, token_by_token
 from regard.special_tokens import END
 
 WORDS = 11
@@ -86,7 +83,7 @@ def both(seed):
 def test_searches_find_the_same(seed):
     prefix = [5, 4] if seed % 2 else []
     constraints = Constraints(7, min_length=2, prefix=prefix, forbidden=(0, 1, 2))
-    rules = Rules(7, 2, prefix, (0, 1, 2))
+    rules = LightRules(7, 2, prefix, (0, 1, 2))
     for size, n_best, alpha in ((1, 1, 1.0), (4, 3, 0.6), (5, 1, 0.0)):
         (model, state), (steps, start) = both(seed)
         penalty = beam_of_tensors.LengthPenalty(alpha)
@@ -105,7 +102,7 @@ def test_beginnings_are_as_probable_by_ctc():
     """Beams of three recordings of other lengths, one after the other, with repeated tokens among them."""
     scores = torch.randn(ROWS, 9, WORDS, generator=torch.Generator().manual_seed(2)).log_softmax(-1)
     ours = ctc.Prefixes.start(scores, torch.tensor([9, 4, 7]))
-    theirs = Prefixes.start(ours.scores.numpy())
+    theirs = LightPrefixes.start(ours.scores.numpy())
     for tokens in ([5, 6, 4], [5, 4, 4, 7, 8, 6], [5, 5, 9, 7, 4, 6]):
         np.testing.assert_allclose(theirs.gains(), ours.gains().numpy(), rtol=1e-4, atol=1e-4)
         rows = np.arange(ours.psi.shape[0]).repeat(len(tokens) // ours.psi.shape[0])
@@ -120,7 +117,7 @@ def test_what_is_drawn_is_what_torch_draws(top_k, top_p):
         numbers = torch.rand(40, generator=torch.Generator().manual_seed(seed))
         assert np.array_equal(Uniform(seed)(40), numbers.numpy())
         logits = np.random.default_rng(seed).normal(0, 3, (40, WORDS)).astype(np.float32)
-        ours = sample.draw(torch.from_numpy(logits), numbers, top_k=top_k or None, top_p=top_p)
+        ours = sampling.draw(torch.from_numpy(logits), numbers, top_k=top_k or None, top_p=top_p)
         assert draw(logits, numbers.numpy(), top_k=top_k, top_p=top_p).tolist() == ours.tolist()
 
 
@@ -160,10 +157,10 @@ class Past(SimpleNamespace):
 
 @pytest.mark.parametrize("how", [{"temperature": 0.0}, {"temperature": 0.9, "seed": 4}, {"repetition_penalty": 1.5}])
 def test_texts_go_on_alike(how):
-    sampling, prompts = continuing.Sampling(**how), [[5, 6, 7, 8], [9, 4], [9, 4], [6, 6, 6]]
+    sampling, prompts = continuing.SamplingState(**how), [[5, 6, 7, 8], [9, 4], [9, 4], [6, 6, 6]]
     options = {"context": 6, "max_length": 9, "end": END, "forbidden": [0, 1]}
-    ours = list(continuing.continued(Language(), prompts, sampling, device=torch.device("cpu"), **options))
-    theirs = list(continued(Language(), prompts, sampling, ended=lambda new: False, **options))
+    ours = list(continuing.generate(Language(), prompts, sampling, device=torch.device("cpu"), **options))
+    theirs = list(generate(Language(), prompts, sampling, ended=lambda new: False, **options))
     assert [one[:2] for one in ours] == [one[:2] for one in theirs]
     np.testing.assert_allclose([one[2] for one in ours], [one[2] for one in theirs], atol=1e-5)
 
@@ -190,7 +187,7 @@ from regard.cli import cli
 cli.main(["serve", sys.argv[1], "--port", "0"])
 """
 MISSING = """
-from regard.commands.exit_codes import explained
+from regard.commands.options import explain_error
 import regard
 try:
     regard.load(sys.argv[1])
@@ -204,7 +201,7 @@ from regard.cli import cli
 try:
     cli.main(["evaluate", sys.argv[1]], standalone_mode=False)
 except Exception as error:
-    print(*explained(error))
+    print(*explain_error(error))
 """
 
 

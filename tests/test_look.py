@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from regard import look
-from regard.attention.sinusoidal import sinusoids
+from regard.attention.positions import sinusoids
 from regard.errors import CallError
 from regard.look import heat_map, matrix
-from regard.look.beam_tree import beam_tree
 from regard.look.positions import similarity_by_distance
+from regard.look.records import beam_tree
 from regard.look.terminal import small_map
 
 WEIGHTS = np.array([[0.9, 0.1, 0.0], [0.0, 0.25, 0.75]])

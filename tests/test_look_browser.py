@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from regard import look
-from regard.look.figure_overlay import HEAT
-from regard.look.said import NextToken, Said
+from regard.look.figure_layout import HEAT
+from regard.look.records import NextToken, OutputView
 
 pytestmark = pytest.mark.slow
 
@@ -272,9 +272,9 @@ def test_the_film_reveals_word_by_word_what_was_probable(visit):
 def test_what_was_said_is_shown(visit, kind):
     columns = look.axis(times=range(3), unit="", signal=[1.0, 2.0, 3.0]) if kind == "values" else list("abc")
     said = {
-        "labels": Said("labels", ("cat", "dog"), (0.75, 0.25)),
-        "marks": Said("marks", text=f"a {HOSTILE} b", marks=((2, 2 + len(HOSTILE), "bad"),)),
-        "values": Said("values", ("tomorrow",), (4.0,), (3.0,), (5.0,), "0.1 to 0.9"),
+        "labels": OutputView("labels", ("cat", "dog"), (0.75, 0.25)),
+        "marks": OutputView("marks", text=f"a {HOSTILE} b", marks=((2, 2 + len(HOSTILE), "bad"),)),
+        "values": OutputView("values", ("tomorrow",), (4.0,), (3.0,), (5.0,), "0.1 to 0.9"),
     }[kind]
     record = replace(look.record(np.full((1, 3), 1 / 3), ["cat"], columns, input="x", output="cat"), said=said)
     page = visit(record, view="overlay" if kind == "values" else "matrix")
@@ -453,13 +453,13 @@ def test_sound_and_series_along_their_time(visit, signal):
 
 def test_attention_as_training_goes_on(visit, tmp_path):
     from regard.look.card import entropy
-    from regard.look.render_history import write_history
-    from regard.look.views import Shown
+    from regard.look.render import write_history
+    from regard.look.views import ShownView
 
     tables = [np.random.default_rng(step).dirichlet(np.ones(5), (2, 3)).astype(np.float32) for step in range(4)]
     records = tuple(look.record(table, ["la", "casa", HOSTILE], list("abcde"), input="x") for table in tables)
     history = look.History((10, 20, 30, 40), records)
-    file = write_history(history, Shown(history.last), tmp_path / "page.html")
+    file = write_history(history, ShownView(history.last), tmp_path / "page.html")
     page = visit(file)
     np.testing.assert_allclose(numbers(page)[0], tables[3].mean(0), atol=5.1e-5)
     page.locator("input[name=step]").focus()
@@ -499,7 +499,7 @@ def test_a_closed_view_leaves_nothing_behind(visit):
     record, _ = golden()
     page = visit(record)
     from regard.look.html import document, harmless, script
-    from regard.look.views import Shown
+    from regard.look.views import ShownView
 
     page.goto("about:blank")
     left = page.evaluate(
@@ -520,6 +520,6 @@ def test_a_closed_view_leaves_nothing_behind(visit):
           }
           return [listeners, watching, document.body.childElementCount];
         }""",
-        [script() + "\nexport { mount };", harmless(document(Shown(record)))],
+        [script() + "\nexport { mount };", harmless(document(ShownView(record)))],
     )
     assert left == [0, 0, 0]

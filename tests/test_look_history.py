@@ -12,15 +12,16 @@ from rich.console import Console
 from safetensors.numpy import load_file
 
 import regard
-from regard import look, training_run
+from regard import look
 from regard.cli import cli
 from regard.errors import CallError
 from regard.look.card import entropy
 from regard.look.history import FOLDER, keep, load_history, slim
 from regard.look.methods.roles import above_chance
-from regard.look.render_history import show_history, write_history
-from regard.look.views import Shown
+from regard.look.render import show_history, write_history
+from regard.look.views import ShownView
 from regard.metrics.alignment import Gold
+from regard.runs import train as training_run
 from test_translate import recipe
 
 kept = training_run._keep_pictures
@@ -104,8 +105,8 @@ def test_figures_by_step():
     figures = history.figures(head=1)
     assert figures["entropy (bits)"] == pytest.approx([entropy(table[1]) for table in tables], abs=1e-6)
     assert len(figures["alignment error"]) == 9
-    assert history.some(3) == [0, 4, 8]
-    assert history.some(20) == list(range(9))
+    assert history.sample_examples(3) == [0, 4, 8]
+    assert history.sample_examples(20) == list(range(9))
 
 
 def test_records_are_kept_small(tmp_path, monkeypatch):
@@ -125,14 +126,14 @@ def test_in_the_terminal_and_as_pictures(tmp_path):
     history, _ = made()
     out = StringIO()
     console = Console(file=out, width=120, no_color=True)
-    console.print(show_history(history, Shown(history.last, head=1), console))
+    console.print(show_history(history, ShownView(history.last, head=1), console))
     text = out.getvalue()
     assert "step 90" in text
     assert f"{history.figures(head=1)['alignment error'][-1]:.3f}" in text
     for name in ("x.png", "x.svg", "x.html", "x.npz"):
-        assert write_history(history, Shown(history.last), tmp_path / name).stat().st_size > 500
+        assert write_history(history, ShownView(history.last), tmp_path / name).stat().st_size > 500
     with pytest.raises(CallError, match="ends with"):
-        write_history(history, Shown(history.last), tmp_path / "x.gif")
+        write_history(history, ShownView(history.last), tmp_path / "x.gif")
 
 
 def test_from_the_command_line(runs):

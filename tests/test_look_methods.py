@@ -12,11 +12,16 @@ from regard import look
 from regard.look.attribution import attentions, method_shown
 from regard.look.axis import axis
 from regard.look.card import wrong_order
-from regard.look.case import Case
-from regard.look.methods.erasure import faithfulness, leave_one_out
-from regard.look.methods.gradients import gradient_times_attention, input_times_gradient
-from regard.look.methods.norms import norm_weighted
-from regard.look.methods.rollout import decoder_rollout, rollout
+from regard.look.case import ExplainTarget
+from regard.look.methods.inputs import (
+    decoder_rollout,
+    faithfulness,
+    gradient_times_attention,
+    input_times_gradient,
+    leave_one_out,
+    norm_weighted,
+    rollout,
+)
 from regard.look.records import Attention
 
 
@@ -66,7 +71,7 @@ def test_input_times_gradient_by_hand():
     """A model that is linear: 1 + 2 = 3 of the first vector, −1 of the second, and 4 of one that is always there."""
     table = nn.Embedding.from_pretrained(torch.tensor([[1.0, 2.0], [0.0, 1.0], [4.0, 0.0]]))
     felt = torch.tensor([[1.0, 1.0], [5.0, -1.0], [1.0, 1.0]])
-    case = Case(
+    case = ExplainTarget(
         table, lambda without: (table(torch.arange(3).expand(len(without), -1)) * felt).sum((1, 2))[:, None],
         {"target": look.axis(["y"]), "source": look.axis(["a", "b", "<s>"])}, parts=(0, 1), vectors=table,
         gather=lambda products: products[0].sum(-1)[:, :2],

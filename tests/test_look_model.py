@@ -7,13 +7,13 @@ import torch
 from look_methods import REFUSED, asked_of_the_model
 from regard.attention import Trace
 from regard.errors import CallError
-from regard.look import asking, tables
+from regard.look import attribution, case
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
-from regard.outputs.base import Told
-from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings, TransformerSettings
-from regard.work import limited
+from regard.tasks.base import OutputRef
+from regard.tasks.result import LookOptions
+from regard.work import on_step
 from translate_example import translator
 
 TEXT = "the red cat sees"
@@ -119,15 +119,15 @@ def test_gradients_by_weights_are_those_of_a_small_step(name):
     job, model = make_job(name)
     model = model.double().eval()
     ids, tokens = job.input.tokenizer.encode(TEXT), job.output.tokenizer.encode("one cat")
-    case = job.output.case(model, TEXT, Told(tokens, "one cat"))
-    raw = {one.name: one for one in tables.raw_tables(case)}
+    case = job.output.case(model, TEXT, OutputRef(tokens, "one cat"))
+    raw = {one.name: one for one in attribution.raw_tables(case)}
     layer = next(name for name, one in raw.items() if one.role.kind == "cross")
-    found = tables.weight_gradients(case, list(raw.values()))[layer]
+    found = attribution.weight_gradients(case, list(raw.values()))[layer]
 
     def log_p(move: float, head: int, step: int, key: int) -> float:
-        import regard.attention.multihead as multihead
-        import regard.decoders.recurrent_context as recurrent_context
+        from regard.attention import multihead
         from regard.attention.attend import attend
+        from regard.decoders import recurrent as recurrent_context
 
         module = dict(model.named_modules())[layer]
         calls = [0]
@@ -165,7 +165,7 @@ def test_gradients_in_groups_of_steps_are_the_same(method, monkeypatch):
     job, _ = make_job("transformer")
     options = LookOptions(output="two blue dogs", method=method)
     together = job.look(TEXT, options)
-    monkeypatch.setattr(asking, "rows_at_once", lambda vectors: 2)
+    monkeypatch.setattr(case, "rows_at_once", lambda vectors: 2)
     for one, other in zip(job.look(TEXT, options).attentions, together.attentions, strict=True):
         np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
 
@@ -190,7 +190,7 @@ def test_evidence_of_a_long_output_asks_a_bounded_number_of_times():
     text = " ".join(["one red cat sees"] * 25)
     spent = {False: [], True: []}
     for evidence, told in spent.items():
-        with limited(told.append):
+        with on_step(told.append):
             record = job.look(text, LookOptions(output=text, evidence=evidence))
     tokens = len(record.axes["source"]) + len(record.axes["target"])
     asked = sum(spent[True]) - sum(spent[False])

@@ -13,8 +13,8 @@ from rich.console import Console
 from regard import look
 from regard.errors import CallError
 from regard.look.card import entropy
-from regard.look.figure_overlay import HEAT, OPACITY, draw_overlay, heat
-from regard.look.views import Shown, strength, top_weight
+from regard.look.figure_layout import HEAT, OPACITY, draw_overlay, heat
+from regard.look.views import ShownView, strength, top_weight
 from regard.metrics.alignment import Gold
 
 WORDS = ["a", "dog", "runs", "</s>"]
@@ -48,7 +48,7 @@ def test_what_is_looked_at_is_seen_on_black_and_on_white(tmp_path, ground):
     """In the file: it differs from what is not by more than 0.4 of the range from black to white."""
     weights = np.eye(1, 15, dtype=np.float32)  # the first region alone
     seen = look.record(weights, ["dog"], look.axis(grid=GRID, image=np.full((60, 100, 3), ground, np.uint8)))
-    canvas = draw_overlay(Shown(seen, "overlay"))
+    canvas = draw_overlay(ShownView(seen, "overlay"))
     canvas.savefig(tmp_path / "dog.png", dpi=canvas.dpi)
     pixels = np.asarray(Image.open(tmp_path / "dog.png").convert("RGB"))[::-1] / 255
     (panel,) = (one for one in canvas.subfigs[0].axes if len(one.images) == 2)
@@ -116,12 +116,12 @@ def test_special_tokens_stand_beside_the_grid():
     table /= table.sum(1, keepdims=True)
     seen = look.record(table, axis)
     assert seen.without_specials().axes["source"].grid == GRID
-    shown = Shown(seen, "overlay")
+    shown = ShownView(seen, "overlay")
     painted = heat(seen.matrix().weights[4], axis, log=False)
     np.testing.assert_allclose(painted, colors(table[4, 1:] / table[4, 1:].max()).reshape(*GRID, 4), atol=1e-6)
     assert shown.strip[0] == 0  # the class token comes first
     assert len(shown.strip) <= 12
-    assert Shown(seen, "overlay", row=-1).strip == [15]
+    assert ShownView(seen, "overlay", row=-1).strip == [15]
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_special_tokens_stand_beside_the_grid():
         (lambda: look.axis(grid=(2, 2), image=np.full((4, 4), 3.0)), "undo the normalization"),
         (lambda: look.axis(times=[0], signal=[np.nan]), "must be finite"),
         (lambda: look.axis(["[CLS]", "a"], grid=(1, 2)), "a grid of 1 × 2 does not fit 1 tokens"),
-        (lambda: Shown(look.record(np.eye(2), ["a", "b"]), "overlay"), "an image or a time axis"),
-        (lambda: Shown(over_image()[0], "overlay", row=4), "row=4 is not one of 0 to 3"),
+        (lambda: ShownView(look.record(np.eye(2), ["a", "b"]), "overlay"), "an image or a time axis"),
+        (lambda: ShownView(over_image()[0], "overlay", row=4), "row=4 is not one of 0 to 3"),
     ],
 )
 def test_what_does_not_fit_is_said(call, told):
@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_said(call, told):
 # ------------------------------------------------------------------------------------------------------------- pictures
 def test_the_heat_of_each_word_is_light_where_it_looked():
     seen, weights = over_image()
-    canvas = draw_overlay(Shown(seen, "overlay", head=1))
+    canvas = draw_overlay(ShownView(seen, "overlay", head=1))
     pictures, beneath = canvas.subfigs
     panels = pictures.axes[1 : 1 + len(WORDS)]
     for panel, word, row in zip(panels, WORDS, weights[1], strict=True):
@@ -162,7 +162,7 @@ def test_the_heat_of_each_word_is_light_where_it_looked():
 def test_a_card_has_no_empty_column():
     """With one row there is no other to be shuffled with."""
     record, _ = over_image()
-    (drawn,) = (axes for axes in draw_overlay(Shown(record)).axes if axes.get_xlim() == (0.0, 1.0) and axes.texts)
+    (drawn,) = (axes for axes in draw_overlay(ShownView(record)).axes if axes.get_xlim() == (0.0, 1.0) and axes.texts)
     shown = {text.get_text() for text in drawn.texts}
     assert {"here", "uniform"} <= shown
     assert "shuffled" not in shown
@@ -176,7 +176,7 @@ def test_a_card_has_no_empty_column():
 @pytest.mark.parametrize("method", ["raw", "leave-one-out", "input-gradient"])
 def test_what_is_no_attention_is_not_headed_attention(method):
     record = replace(over_image()[0], method=method)
-    assert ("Attention" in Shown(record).caption) == (method == "raw")
+    assert ("Attention" in ShownView(record).caption) == (method == "raw")
 
 
 @pytest.mark.parametrize(("keys", "even"), [(64, 1 / 5), (6, 1 / 5), (2, 1 / 2), (1, 1.0)])
@@ -199,7 +199,7 @@ def test_one_saturated_row_does_not_make_the_others_pale():
 
 def test_a_region_that_looks_has_a_frame():
     axis = look.axis(grid=GRID, image=picture(60, 100))
-    canvas = draw_overlay(Shown(look.record(np.eye(15), axis), "overlay", row=7))  # second row, third column
+    canvas = draw_overlay(ShownView(look.record(np.eye(15), axis), "overlay", row=7))  # second row, third column
     (frame,) = canvas.subfigs[0].axes[1].patches
     assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((39.5, 19.5), 20, 20)
 
@@ -207,7 +207,7 @@ def test_a_region_that_looks_has_a_frame():
 @pytest.mark.parametrize("signal", [np.sin(np.arange(50.0)), np.random.default_rng(0).random((9, 50)), None])
 def test_sound_and_series_have_their_rows_beneath_them(signal):
     seen, weights = over_time(signal)
-    canvas = draw_overlay(Shown(seen, "overlay"))
+    canvas = draw_overlay(ShownView(seen, "overlay"))
     drawn = canvas.subfigs[0].axes
     below = drawn[-1]
     assert len(drawn) == 1 + (signal is not None)

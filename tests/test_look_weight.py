@@ -10,8 +10,8 @@ import torch
 from regard import catalog
 from regard.errors import CallError
 from regard.look.explain import ExplainOptions
-from regard.outputs.looking import LookOptions
 from regard.settings.model import RecurrentSettings
+from regard.tasks.result import LookOptions
 from test_explain import SAID, TEXT, made
 from translate_example import translator
 

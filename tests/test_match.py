@@ -16,21 +16,21 @@ from picture_example import write_pictures
 from regard import config
 from regard.attention import Trace
 from regard.cli import cli
-from regard.corpora.one_shape import one_shape
-from regard.encoders.cnn import PositionAttention
+from regard.corpora.shapes import one_shape
+from regard.encoders.image import PositionAttention
 from regard.errors import CallError, RegardError
 from regard.inputs.image.store import PictureColumn, PictureStore, Pixels
-from regard.inputs.media_store import MediaExamples
+from regard.inputs.media import MediaExamples
 from regard.inputs.text.pairs import Frame
-from regard.jobs import make
-from regard.look.asking import evaluating
+from regard.job import make_job
+from regard.look.case import evaluating
 from regard.look.methods import METHODS
 from regard.look.methods.attnlrp import attnlrp
-from regard.look.methods.integrated import integrated_gradients
-from regard.models.two_towers import TwoTowers
-from regard.outputs.looking import LookOptions
-from regard.outputs.vector.batches import MatchBatches
-from regard.outputs.vector.match import Match
+from regard.look.methods.inputs import integrated_gradients
+from regard.models.embedder import TwoTowers
+from regard.tasks.result import LookOptions
+from regard.tasks.vector.match import Match
+from regard.tasks.vector.vectorizer import MatchBatches
 
 
 def tree(listed, **model):
@@ -192,7 +192,7 @@ def test_gradients_are_of_the_cosine(run, listed):
 
 def untrained(run, listed, change):
     """A job with other towers, which knows the words of the run."""
-    job = make(config.build(config.override(tree(listed), change), ""))
+    job = make_job(config.build(config.override(tree(listed), change), ""))
     job.output.text.restore(run.folder)
     return job.bound(job.build().eval())
 

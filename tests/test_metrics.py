@@ -11,21 +11,17 @@ from hypothesis import strategies as st
 from regard.errors import CallError
 from regard.metrics.alignment import (
     Gold,
-    alignment_score,
-    read_naacl,
-    read_pharaoh,
-    write_pharaoh,
-)
-from regard.metrics.alignment_links import (
     alignment_report,
+    alignment_score,
     argmax_links,
     merge_subwords,
+    read_naacl,
+    read_pharaoh,
     two_way_links,
+    write_pharaoh,
 )
-from regard.metrics.by_length import bleu_by_length
-from regard.metrics.error_rates import edit_distance, sequence_error_rate, token_error_rate
-from regard.metrics.speech import error_rates
-from regard.metrics.text import bleu, chrf, exact_match, ter, tokenizer_for
+from regard.metrics.speech import edit_distance, error_rates, sequence_error_rate, token_error_rate
+from regard.metrics.text import bleu, bleu_by_length, chrf, exact_match, ter, tokenizer_for
 
 HYPOTHESES = ["the cat sat on the mat .", "a dog is running fast in the park", "hello world"]
 REFERENCES = ["the cat is on the mat .", "a dog runs fast in the big park", "hello there world"]

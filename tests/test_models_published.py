@@ -6,11 +6,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention import Trace
-from regard.data.examples import Batch
-from regard.decoding.constraints import Constraints
-from regard.decoding.greedy import greedy
+from regard.data.examples import ExampleBatch
 from regard.encoders.image import VisionTransformer
 from regard.errors import CallError
+from regard.generation.engine import Constraints
+from regard.generation.sampling import greedy
 from regard.layers.pooling import Pooling
 from regard.layers.transformer import Block
 from regard.models.classifier import Classifier
@@ -229,7 +229,7 @@ def test_attention_of_every_layer_can_be_seen():
 
 def test_classifier_loss_is_torchs():
     model, labels = vision(), torch.tensor([3, 0, 6, 3])
-    loss = model(Batch(images(), labels))
+    loss = model(ExampleBatch(images(), labels))
     logits = model.logits(images())
     torch.testing.assert_close(loss.total, F.cross_entropy(logits, labels, reduction="sum"))
     assert loss.count == 4
@@ -240,7 +240,7 @@ def test_classifier_learns_its_images_by_heart():
     model, labels = vision().train(), torch.tensor([3, 0, 6, 2])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(25):
-        loss = model(Batch(images(), labels))
+        loss = model(ExampleBatch(images(), labels))
         optimizer.zero_grad()
         (loss.total / loss.count).backward()
         optimizer.step()
@@ -256,5 +256,5 @@ def test_wrong_sizes_are_explained():
 
 def test_batches_move_to_a_device():
     assert TextBatch(texts()).to("meta").tokens.device.type == "meta"
-    batch = Batch(images(), torch.zeros(4, dtype=torch.long)).to("meta")
+    batch = ExampleBatch(images(), torch.zeros(4, dtype=torch.long)).to("meta")
     assert batch.source.device.type == batch.target.device.type == "meta"

@@ -11,24 +11,23 @@ import torch.nn.functional as F
 from safetensors.torch import save_model
 from torch import Tensor, nn
 
-from regard.attention.bilinear import Bilinear
-from regard.attention.cache import PreallocatedCache
+from regard.attention.memory import PreallocatedCache
 from regard.attention.multihead import MultiHead
+from regard.attention.scores import Bilinear
 from regard.decoders import single_steps
-from regard.decoders.transformer_state import TransformerState
-from regard.decoding.continuing import Sampling, continued
-from regard.layers import large_pages
+from regard.decoders.transformer import TransformerState
+from regard.generation.sampling import SamplingState, generate
+from regard.kernels import inference
+from regard.layers import packed
 from regard.layers.feed_forward import FeedForward
-from regard.layers.one_row import one_row
-from regard.layers.quantized import AHEAD, QuantizedLinear, quantize
+from regard.layers.quantized import AHEAD, QuantizedLinear, one_row, quantize
 from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
-from regard.native import kernels
 from regard.training.checkpoint import read_weights
-from regard.training.undrawn import Undrawn
+from regard.training.initial_weights import SkipInit
 
 needs_kernels = pytest.mark.skipif(
-    not kernels.available(), reason="needs a C compiler: apt-get install gcc, or the package of your system"
+    not inference.available(), reason="needs a C compiler: apt-get install gcc, or the package of your system"
 )
 WORDS, LENGTH = 51, 19
 LLAMA = {"positions": "rotary", "norm_kind": "rms", "activation": "swiglu", "bias": False, "kv_heads": 5}
@@ -156,7 +155,7 @@ def test_a_step_of_another_thread_in_between_does_not_exchange_the_buffers() -> 
 def test_torch_alone_takes_the_same_steps(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = model(kind)
     compiled = by_steps(made)
-    monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    monkeypatch.setattr(inference, "available", lambda *tensors: False)
     assert not uses_kernels(made)
     torch.testing.assert_close(by_steps(made), compiled, **CLOSE)
 
@@ -166,19 +165,19 @@ def test_torch_alone_takes_the_same_steps(kind: str, monkeypatch: pytest.MonkeyP
 def test_texts_are_those_that_torch_writes(precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = model("llama", precision)
 
-    def written(how: Sampling) -> tuple[list[int], list[float]]:
+    def written(how: SamplingState) -> tuple[list[int], list[float]]:
         cpu = torch.device("cpu")
-        made_up = continued(made, [[5, 6]], how, context=16, max_length=40, end=None, forbidden=[3], device=cpu)
+        made_up = generate(made, [[5, 6]], how, context=16, max_length=40, end=None, forbidden=[3], device=cpu)
         _, tokens, told = zip(*made_up, strict=True)
         return list(tokens), list(told)
 
-    ways = [Sampling(0.8, seed=3), Sampling(0.0), Sampling(0.0, repetition_penalty=1.5)]
+    ways = [SamplingState(0.8, seed=3), SamplingState(0.0), SamplingState(0.0, repetition_penalty=1.5)]
     by_kernels = [written(how) for how in ways]  # past the end of the context, which is read anew
     assert len(set(by_kernels[0][0])) > 5
     assert by_kernels[1][0] != by_kernels[2][0]
-    monkeypatch.setattr(single_steps, "_compiled", lambda blocks, norm: None)
-    monkeypatch.setattr(kernels, "linear_kept", None)
-    monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+    monkeypatch.setattr(single_steps, "_compile_blocks", lambda blocks, norm: None)
+    monkeypatch.setattr(inference, "linear_kept", None)
+    monkeypatch.setattr(inference, "available", lambda *tensors: False)
     for how, (tokens, told) in zip(ways, by_kernels, strict=True):
         by_torch = written(how)
         assert by_torch[0] == tokens
@@ -293,8 +292,8 @@ def test_products_with_weights_in_fewer_bits(
     outputs: int, inputs: int, precision: Any, bias: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not compiled:
-        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
-    elif not kernels.available():
+        monkeypatch.setattr(inference, "available", lambda *tensors: False)
+    elif not inference.available():
         pytest.skip("needs a C compiler: apt-get install gcc")
     torch.manual_seed(0)
     layer = nn.Linear(inputs, outputs, bias=bias)
@@ -317,8 +316,8 @@ def test_products_with_weights_in_fewer_bits(
 @torch.no_grad()
 def test_twelve_bits_hold_numbers_of_bf16(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not compiled:
-        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
-    elif not kernels.available():
+        monkeypatch.setattr(inference, "available", lambda *tensors: False)
+    elif not inference.available():
         pytest.skip("needs a C compiler: apt-get install gcc")
     layer, row = nn.Linear(9, 7, bias=False), torch.tensor([3.0, -1.5, 1.9921875, 0.0, -0.0, 2.0**-13, 0.75, 1.0, -2.5])
     small = 2.0**-14  # of the power of two in the largest
@@ -352,8 +351,8 @@ def test_all_matrices_are_kept_in_fewer_bits_side_by_side(precision: Any, bytes_
     for name, one in small.items():
         torch.testing.assert_close(one.weight, rounded(exact[name].detach(), precision), rtol=1e-6, atol=0.0)
     places = sorted((one.kept.data_ptr(), one.kept.nbytes) for one in small.values())
-    assert all(0 <= after - start - size < large_pages.LINE for (start, size), (after, _) in pairwise(places))
-    panel = kernels.panel_width() if kernels.available() else 1
+    assert all(0 <= after - start - size < packed.LINE for (start, size), (after, _) in pairwise(places))
+    panel = inference.panel_width() if inference.available() else 1
     assert sum(one.nbytes for one in small.values()) == sum(
         bytes_each * one.shape[1] * -(-len(one) // panel) * panel for one in exact.values()
     )
@@ -373,12 +372,12 @@ def test_how_far_ahead_is_asked_is_timed_where_weights_lie_in_no_cache(monkeypat
     made = model("llama")
     quantize(made, "int8")
     assert all(one.ahead == 0 for one in made.modules() if isinstance(one, QuantizedLinear)), "it is small"
-    monkeypatch.setattr(large_pages, "WORTH_IT", 0)
+    monkeypatch.setattr(packed, "WORTH_IT", 0)
     made = model("llama")
     layers: list[Any] = []
     monkeypatch.setattr(
-        large_pages,
-        "copied",
+        packed,
+        "copy_to_large_pages",
         lambda kept: layers.extend([one for one in made.modules() if isinstance(one, QuantizedLinear)]) or kept,
     )
     quantize(made, "int8")
@@ -388,18 +387,18 @@ def test_how_far_ahead_is_asked_is_timed_where_weights_lie_in_no_cache(monkeypat
 
 def test_a_large_model_is_read_into_large_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = model("llama")
-    with Undrawn():
+    with SkipInit():
         empty = LanguageModel(WORDS, 330, 15, 3, feed_forward=211, **LLAMA).eval()
     save_model(made, str(tmp_path / "weights"))
     before = {one.data_ptr() for one in empty.parameters()}
-    large_pages.reserve(empty)  # it is small: nothing is gained by it
+    packed.reserve(empty)  # it is small: nothing is gained by it
     assert {one.data_ptr() for one in empty.parameters()} == before
-    monkeypatch.setattr(large_pages, "WORTH_IT", 0)
-    large_pages.reserve(empty)
+    monkeypatch.setattr(packed, "WORTH_IT", 0)
+    packed.reserve(empty)
     read_weights(empty, tmp_path / "weights")
     assert not before & {one.data_ptr() for one in empty.parameters()}
     assert empty.output.weight.data_ptr() == empty.decoder.embedding.table.weight.data_ptr()  # tied, as before
-    assert all(one.data_ptr() % large_pages.LINE == 0 for one in empty.parameters())
+    assert all(one.data_ptr() % packed.LINE == 0 for one in empty.parameters())
     for name, numbers in made.state_dict().items():
         assert torch.equal(empty.state_dict()[name], numbers)
     torch.testing.assert_close(by_steps(empty), by_steps(made))
@@ -421,7 +420,7 @@ def test_a_large_model_is_read_into_large_pages(tmp_path: Path, monkeypatch: pyt
 )
 def test_nothing_is_drawn_for_weights_that_are_read(made: Any) -> None:
     before = torch.get_rng_state()
-    with Undrawn():
+    with SkipInit():
         made()
     assert torch.equal(torch.get_rng_state(), before)
     made()

@@ -13,16 +13,15 @@ from regard.attention.multihead import MultiHead
 from regard.attention.trace import Trace
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.text import TransformerEncoder
-from regard.layers.dropout import Dropout
+from regard.kernels import gradients, inference, training
 from regard.layers.embedding import Embedding
-from regard.layers.feed_forward import FeedForward
+from regard.layers.feed_forward import Dropout, FeedForward
 from regard.layers.loss import fused_cross_entropy
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
-from regard.native import gradients, kernels, training
 
 pytestmark = pytest.mark.skipif(
-    not kernels.available(), reason="needs a C compiler: apt-get install gcc, or the package of your system"
+    not inference.available(), reason="needs a C compiler: apt-get install gcc, or the package of your system"
 )
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 2e-4}
 
@@ -68,14 +67,16 @@ def test_products_are_those_of_torch(rows, inputs, outputs, threads, monkeypatch
     dy, signs = numbers(rows, outputs, seed=3), numbers(rows, inputs, seed=4)
     plain = F.linear(x, weight, bias)
     torch.testing.assert_close(training.product(x, weight.T, bias), plain, **CLOSE)
-    torch.testing.assert_close(training.product(x, training.packed(weight.T), bias, relu=True), plain.relu(), **CLOSE)
+    torch.testing.assert_close(
+        training.product(x, training.pack_matrix(weight.T), bias, relu=True), plain.relu(), **CLOSE
+    )
     torch.testing.assert_close(training.product(dy, weight, where=signs), dy @ weight * (signs > 0), **CLOSE)
-    torch.testing.assert_close(training.product(dy, training.packed(weight)), dy @ weight, **CLOSE)
+    torch.testing.assert_close(training.product(dy, training.pack_matrix(weight)), dy @ weight, **CLOSE)
     sums, table = torch.ones(outputs), numbers(outputs, inputs, seed=5)
     wanted = table + dy.T @ x
-    torch.testing.assert_close(training.turned(dy, x, sums), dy.T @ x, **CLOSE)
+    torch.testing.assert_close(training.transposed_product(dy, x, sums), dy.T @ x, **CLOSE)
     torch.testing.assert_close(sums, 1 + dy.sum(0), **CLOSE)
-    torch.testing.assert_close(training.turned(dy, x, add_to=table), wanted, **CLOSE)
+    torch.testing.assert_close(training.transposed_product(dy, x, add_to=table), wanted, **CLOSE)
 
 
 def test_threads_change_no_bit(monkeypatch):
@@ -84,7 +85,9 @@ def test_threads_change_no_bit(monkeypatch):
     def all_of_them():
         sums = torch.zeros(130)
         attended = training.attend(
-            training.Parts(x.view(70, 10, 90)[..., :64].contiguous(), *[x.view(70, 10, 90)[..., :64].contiguous()] * 2),
+            training.WorkShares(
+                x.view(70, 10, 90)[..., :64].contiguous(), *[x.view(70, 10, 90)[..., :64].contiguous()] * 2
+            ),
             2,
             None,
             True,
@@ -92,10 +95,10 @@ def test_threads_change_no_bit(monkeypatch):
         )
         return (
             training.product(x, weight.T),
-            training.turned(dy, x, sums),
+            training.transposed_product(dy, x, sums),
             sums,
             *attended,
-            training.dropped(x, x, 0.3, 5),
+            training.apply_dropout(x, x, 0.3, 5),
         )
 
     alone = all_of_them()
@@ -368,7 +371,7 @@ def test_they_stay_away_from_what_is_not_theirs(monkeypatch):
 def test_what_is_faster_is_found_once_and_written_down(tmp_path, monkeypatch):
     monkeypatch.undo()
     asked = []
-    monkeypatch.setattr(training, "compiled", lambda: tmp_path / "kernels.so")
+    monkeypatch.setattr(training, "compile_kernels", lambda: tmp_path / "kernels.so")
     monkeypatch.setattr(training, "_is_faster", lambda: asked.append(1) or len(asked) > 1)
     for threads, wanted in ((1, False), (2, True), (1, False)):
         training.faster.cache_clear()
@@ -397,7 +400,7 @@ def test_the_quicker_way_is_chosen(slow, monkeypatch):
 def test_a_cache_that_cannot_be_written_ends_no_training(tmp_path, monkeypatch):
     monkeypatch.undo()
     training.faster.cache_clear()
-    monkeypatch.setattr(training, "compiled", lambda: tmp_path / "missing" / "kernels.so")
+    monkeypatch.setattr(training, "compile_kernels", lambda: tmp_path / "missing" / "kernels.so")
     monkeypatch.setattr(training, "_is_faster", lambda: True)
     assert training.faster(7) is True
     training.faster.cache_clear()

@@ -9,7 +9,7 @@ import yaml
 import regard
 from regard import config
 from regard.errors import CallError, RegardError
-from regard.jobs import JOBS, Row
+from regard.jobs import JOBS, JobRow
 from regard.settings.base import Settings
 from regard.settings.recipe import Recipe
 
@@ -50,7 +50,9 @@ def recipe(tmp_path_factory):
     }
     (folder / "recipe.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(JOBS, "lamps", Row(f"{__name__}:LampsRecipe", "own_input:LampsInput", "own_output:YesNoOutput"))
+        patch.setitem(
+            JOBS, "lamps", JobRow(f"{__name__}:LampsRecipe", "own_input:LampsInput", "own_output:YesNoOutput")
+        )
         yield folder / "recipe.yaml"
 
 

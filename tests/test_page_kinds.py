@@ -16,10 +16,9 @@ from export_runs import LANGUAGE, TRANSLATOR, begin
 from recipe_runs import small_corpora
 from regard import look
 from regard.look.history import keep
+from regard.serve.errors import Limits
 from test_serve import serving
 from test_watch import line
-
-from regard.serve.limits import Limits  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
 pytestmark = pytest.mark.slow

@@ -1,6 +1,7 @@
 """Small hand-made files in the formats of public data sets: the task, columns, roles and counts that are found.
 
-A `Case` makes its data in a folder. `kinds` is what comes in and what comes out, `data` are the settings that are found
+A `ExplainTarget` makes its data in a folder. `kinds` is what comes in and what comes out, `data` are the settings
+that are found
 (paths relative to the folder of the case), and `count` is the number of examples. Cases do not depend on each other.
 """
 
@@ -19,12 +20,11 @@ import zstandard
 from PIL import Image
 
 from regard import api
-from regard.auto.detect import detect
-from regard.auto.detected import Detected
-from regard.auto.given import as_path
-from regard.auto.reshaped import reshaped
-from regard.auto.rewritten import rewritten
-from regard.auto.told import Told
+from regard.detect.detect import detect
+from regard.detect.detected import Detected, Hints
+from regard.detect.given import materialize
+from regard.detect.reshaped import wide_to_long
+from regard.detect.rewritten import normalize_encoding
 from regard.errors import RegardError
 
 
@@ -742,8 +742,8 @@ FOLDERS_AND_FRAMES: list[Case] = [
 
 def detected(given: Any, folder: Path) -> Detected:
     """As `regard train DATA` does it: copies in the usual form first, where the data needs one."""
-    place = rewritten(as_path(given, folder / "data"), folder / "utf8", lambda _: None)
-    return detect(reshaped(place, Told(), folder / "reshaped", lambda _: None))
+    place = normalize_encoding(materialize(given, folder / "data"), folder / "utf8", lambda _: None)
+    return detect(wide_to_long(place, Hints(), folder / "reshaped", lambda _: None))
 
 
 @pytest.mark.parametrize("case", [*FILES, *FOLDERS_AND_FRAMES], ids=lambda case: case.name)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.auto.detect import detect
+from regard.detect.detect import detect
 from regard.errors import CallError
 from test_public_formats import Case, check_case, compressed, detected, files, lines
 

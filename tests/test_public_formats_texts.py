@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from regard import api
-from regard.auto.archives import unpacked
-from regard.auto.begin import begin
-from regard.auto.several_labels import find_separator
+from regard.detect.begin import make_recipe
+from regard.detect.files import unpack
+from regard.detect.tables import find_separator
 from test_public_formats import Case, check_case, compressed, detected, files, lines, review
 from test_public_formats_media import PICTURES, SERIES
 
@@ -53,7 +53,7 @@ def archive(pack: str, named: list[str]) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         files(*(f"packed/{one}" if at % 2 == 0 else one for at, one in enumerate(named)))(folder)
         form = {".zip": "zip", ".tar.gz": "gztar"}[pack]
-        return unpacked(Path(shutil.make_archive(str(folder / "it"), form, folder / "packed")), folder / "data")
+        return unpack(Path(shutil.make_archive(str(folder / "it"), form, folder / "packed")), folder / "data")
 
     return make
 
@@ -249,7 +249,7 @@ _TRAINED = (
 def test_a_model_trained_on_them_is_scored_on_further_files_as_they_are_downloaded(name: str, tmp_path: Path) -> None:
     data = _BY_NAME[name].make(tmp_path)
     small = {"training.max_steps": 2, "training.validate_every": 2, "training.looks": 0}
-    run = api.train(begin(data, tmp_path / "run", seconds=20, overrides=small), output=tmp_path / "run")
+    run = api.train(make_recipe(data, tmp_path / "run", seconds=20, overrides=small), output=tmp_path / "run")
     test = data / "mnist_test.csv" if (data / "mnist_test.csv").exists() else data
     assert run.evaluate(test=str(test)).values
 

@@ -9,9 +9,9 @@ from recipe_runs import recipes, sent, small_corpora, trained
 from regard import config
 from regard.cli import cli
 from regard.jobs import JOBS
-from regard.next_commands import next_commands
-from regard.outputs.result import Scores
-from regard.outputs.text.gold_links import add_alignment_error
+from regard.report.model_card import next_commands
+from regard.tasks.result import Scores
+from regard.tasks.text.translation import add_alignment_error
 
 pytestmark = pytest.mark.slow  # every recipe is trained for a few steps
 
@@ -59,7 +59,7 @@ def test_a_recipe_is_served(name):
     pytest.importorskip("httpx", reason="tests of the service need httpx")
     testing = pytest.importorskip("fastapi.testclient", reason="the service needs the web extra")
     from regard.serve.app import create_app
-    from regard.serve.limits import Limits
+    from regard.serve.errors import Limits
 
     made = trained(name)
     with testing.TestClient(

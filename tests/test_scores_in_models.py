@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from regard import catalog, config
-from regard.data.examples import Batch
-from regard.decoding.constraints import Constraints
-from regard.decoding.greedy import greedy
+from regard.data.examples import ExampleBatch
 from regard.errors import CallError
-from regard.outputs.text.settings import TranslateRecipe
-from regard.parts import build_seq2seq, recurrent_decoder
+from regard.generation.engine import Constraints
+from regard.generation.sampling import greedy
+from regard.models.build import build_seq2seq, recurrent_decoder
+from regard.tasks.text.settings import TranslateRecipe
 
 DISTANCE = '''
 """e = −Σ_d w_d² (q_d − k_d)²: the nearer, the better. Its dot form is [2w²∘q; −|w∘q|²; 1] · [k; 1; −|w∘k|²]."""
@@ -40,7 +40,7 @@ class Distance(Score):
         length = (self.weight * key).square().sum(-1, keepdim=True)
         return torch.cat([key, torch.ones_like(length), -length], dim=-1)
 
-    def pair(self, query, prepared):
+    def to_normal_form(self, query, prepared):
         length = (self.weight * query).square().sum(-1, keepdim=True)
         return DotForm(torch.cat([2 * self.weight**2 * query, -length, torch.ones_like(length)], dim=-1), prepared, 1.0)
 '''
@@ -72,7 +72,7 @@ def test_every_score_learns_and_decodes(recipe, name):
     kinds = {type(module) for module in model.modules()}
     assert catalog.find(catalog.SCORES, name) in kinds
     source = torch.randint(4, WORDS, (6, 4), generator=torch.Generator().manual_seed(8))  # to be written backwards
-    batch = Batch(source, torch.cat([source.flip(1), torch.full((6, 1), 3)], dim=1))
+    batch = ExampleBatch(source, torch.cat([source.flip(1), torch.full((6, 1), 3)], dim=1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(200):
         loss = model(batch)
@@ -104,7 +104,7 @@ def test_a_name_that_is_not_in_the_catalogue_gets_the_nearest_that_is(recipe, mo
 
 def test_the_schema_lists_the_scores():
     sections = config.schema()["$defs"]
-    for section in ("RecurrentSettings", "TransformerSettings", "RecurrentReaderSettings"):
+    for section in ("RecurrentSettings", "TransformerSettings", "RecurrentSpanReaderSettings"):
         field = sections[section]["properties"]["score"]
         assert field["enum"] == [name for name in catalog.SCORES if name != "distance"]
         assert field["type"] == "string"

@@ -6,35 +6,31 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.additive import Additive
-from regard.attention.bilinear import Bilinear
-from regard.attention.learned import Learned
 from regard.attention.memory import Memory
-from regard.attention.rotary import Rotary
-from regard.attention.sinusoidal import Sinusoidal
+from regard.attention.positions import Learned, Rotary, Sinusoidal
+from regard.attention.scores import Additive, Bilinear
 from regard.attention.trace import Trace
-from regard.data.examples import Batch
+from regard.data.examples import ExampleBatch
 from regard.decoders import native_steps
 from regard.decoders.decoder import share
-from regard.decoders.recurrent_decoder import RecurrentDecoder
+from regard.decoders.recurrent import RecurrentDecoder
 from regard.decoders.transformer import TransformerDecoder
-from regard.decoding.beam import Beam, LengthPenalty, beam
-from regard.decoding.constraints import Constraints
-from regard.decoding.engine import Sentence, decode
-from regard.decoding.greedy import TokenByToken, greedy
 from regard.encoders.text import RecurrentEncoder, TransformerEncoder
 from regard.errors import CallError
+from regard.generation.beam import Beam, LengthPenalty, beam
+from regard.generation.engine import Constraints, Sentence, decode
+from regard.generation.sampling import TokenByToken, greedy
+from regard.kernels import inference
 from regard.layers import packed
 from regard.layers.embedding import Embedding
 from regard.layers.transformer import Block
 from regard.models.seq2seq import Seq2Seq
-from regard.native import kernels
 
 SOURCE_WORDS, TARGET_WORDS, EMBEDDED, WIDTH, MEMORY, HEADS = 13, 11, 9, 10, 14, 2
 
 
 def pairs(source, target):
-    return Batch(source, target)
+    return ExampleBatch(source, target)
 
 
 def recurrent_decoder(context, cell="gru", depth=1, feeding=False, score=Additive):
@@ -110,11 +106,11 @@ def decoder(request, monkeypatch):
 
 
 def steps_by(way, monkeypatch):
-    if way == "native" and not kernels.available():
+    if way == "native" and not inference.available():
         pytest.skip("no C compiler: apt-get install gcc, or whatever your system calls it")
     monkeypatch.setattr(packed, "USES", 0)  # weights are packed at once
     if way == "plain":
-        monkeypatch.setattr(kernels, "available", lambda *tensors: False)
+        monkeypatch.setattr(inference, "available", lambda *tensors: False)
 
 
 def stepped(decoder, tokens, state):

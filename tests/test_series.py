@@ -9,23 +9,31 @@ import pytest
 import torch
 
 from regard import api
-from regard.corpora.lag import LAG, lag
+from regard.corpora.series import LAG, lag
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import build_encoder
 from regard.inputs.series.item import Fitted, Scaler
-from regard.inputs.series.notation import date_format, has_thousands, with_points, without_signs
 from regard.inputs.series.panel import load_panel
-from regard.inputs.series.prepare import prepare_windows
+from regard.inputs.series.prepare import SeriesBatch, WindowBatches, prepare_windows
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import Roles, find_roles, read_table
-from regard.inputs.series.times import Step, as_number, calendar, find_step, labels
-from regard.inputs.series.window_batches import SeriesBatch, WindowBatches
-from regard.inputs.series.windows import Layout, cut_times
+from regard.inputs.series.times import (
+    Step,
+    as_number,
+    calendar,
+    date_format,
+    find_step,
+    has_thousands,
+    labels,
+    with_points,
+    without_signs,
+)
+from regard.inputs.series.windows import WindowLayout, cut_times
 from regard.metrics.series import Errors
 from regard.models.forecaster import Forecaster, pinball
-from regard.outputs.values.baselines import Baselines, naive_errors
-from regard.outputs.values.build import build_forecaster
-from regard.outputs.values.settings import PatchForecasterSettings, RecurrentForecasterSettings
+from regard.tasks.values.output import build_forecaster
+from regard.tasks.values.scoring import Baselines, naive_errors
+from regard.tasks.values.settings import PatchForecasterSettings, RecurrentForecasterSettings
 
 
 def seconds(text):
@@ -431,7 +439,7 @@ def test_the_planted_lag_is_where_it_is_said_to_be():
 def test_the_instance_norm_is_undone():
     """A window moved and stretched gives an answer moved and stretched alike, whatever the weights are."""
     torch.manual_seed(0)
-    lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
+    lay = WindowLayout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
     model = forecaster(RecurrentForecasterSettings.model_validate({"width": 8, "dropout": 0.0}), lay).eval()
     past, known = torch.randn(2, 11, 3), torch.empty(2, 5, 0)
     factor, level = torch.tensor([2.0, 0.5, 30.0]), torch.tensor([-7.0, 0.0, 100.0])
@@ -441,7 +449,7 @@ def test_the_instance_norm_is_undone():
 
 def test_taking_the_last_value_makes_levels_alike():
     torch.manual_seed(0)
-    lay = Layout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
+    lay = WindowLayout(look_back=11, horizon=5, convert=False, targets=3, past=0, ahead=0)
     how = PatchForecasterSettings.model_validate(
         {"patch": 4, "stride": 3, "width": 6, "heads": 2, "feed_forward": 7, "instance_norm": "last"}
     )
@@ -453,7 +461,7 @@ def test_taking_the_last_value_makes_levels_alike():
 
 def test_patches_read_each_target_alone():
     torch.manual_seed(0)
-    lay = Layout(look_back=14, horizon=5, convert=False, targets=3, past=0, ahead=0)
+    lay = WindowLayout(look_back=14, horizon=5, convert=False, targets=3, past=0, ahead=0)
     how = PatchForecasterSettings.model_validate(
         {"patch": 4, "stride": 3, "width": 6, "heads": 2, "feed_forward": 7, "layers": 2, "shortcut": True}
     )
@@ -479,7 +487,7 @@ def test_pinball_by_hand_and_at_its_least():
 
 
 def test_quantiles_are_trained_by_pinball(tmp_path):
-    lay = Layout(look_back=6, horizon=2, convert=False, targets=2, past=0, ahead=0)
+    lay = WindowLayout(look_back=6, horizon=2, convert=False, targets=2, past=0, ahead=0)
     model = forecaster(RecurrentForecasterSettings.model_validate({"width": 8, "quantiles": [0.1, 0.5, 0.9]}), lay)
     assert isinstance(model, Forecaster)
     file, _ = table(tmp_path)

@@ -6,16 +6,16 @@ import torch
 from torch import nn
 
 from regard.attention import Additive
-from regard.corpora.shapes_of_series import NOISE, SHAPES, shape_in_series, shapes_of_series
+from regard.corpora.series import SHAPE_NOISE, SHAPES, shape_in_series, shapes_of_series
 from regard.data.examples import ExampleBatches
-from regard.data.special_ids import OURS
+from regard.data.vocabulary import OURS
 from regard.errors import CallError, RegardError
 from regard.inputs.series.input import SeriesInput
 from regard.inputs.series.settings import LabeledSeriesSettings, RecurrentSeriesSettings, TransformerSeriesSettings
 from regard.layers.pooling import AttentionPooling
 from regard.look.attribution import attentions
 from regard.look.axis import axis
-from regard.look.case import Case
+from regard.look.case import ExplainTarget
 from regard.settings.recipe import Recipe
 from regard.special_tokens import END, UNK
 
@@ -217,14 +217,14 @@ def test_the_corpus_has_its_shapes_where_it_says():
         assert 1.5 < size < 3.5
         rest = one.values[:, 0].copy()
         rest[one.place.start : one.place.stop] -= size * shape
-        assert 0.5 * NOISE < rest.std() < 1.6 * NOISE
+        assert 0.5 * SHAPE_NOISE < rest.std() < 1.6 * SHAPE_NOISE
     assert shape_in_series("train", 3).values.shape != shape_in_series("test", 3).values.shape
     with pytest.raises(CallError, match="no split 'dev'"):
         shapes_of_series("dev")
 
 
 def looked_at(input, item, model, encoder, ask, method):
-    case = Case(
+    case = ExplainTarget(
         model, lambda without: ask(input.collate([input.without(item, parts) for parts in without])),
         {"target": axis(["label"]), "source": input.axis(item)}, input.parts(item),
         vectors=input.vectors(encoder), gather=lambda products: input.gather(item, products), number=True,

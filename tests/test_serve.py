@@ -18,10 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import regard
-from regard.arriving import at_once
 from regard.errors import CallError
-from regard.serve.schemas import Look, Picture, Predict, Stream
-from regard.work import before_step
+from regard.serve.schemas import Look, PictureOptions, Predict, StreamOptions
+from regard.work import at_once, before_step
 from test_translate import recipe
 
 httpx = pytest.importorskip("httpx", reason="tests of the service need httpx")
@@ -29,12 +28,12 @@ pytest.importorskip("uvicorn", reason='the service needs the web extra: pip inst
 
 from regard.serve.app import create_app  # noqa: E402  (needs the web extra)
 from regard.serve.command import listen, load_all, read_key, serve  # noqa: E402
-from regard.serve.limits import Limits  # noqa: E402
-from regard.serve.metrics import Metrics  # noqa: E402
+from regard.serve.errors import Limits  # noqa: E402
+from regard.serve.middleware import ServiceMetrics  # noqa: E402
 from regard.serve.server import Server  # noqa: E402
-from regard.serve.worker import QueueFullError, Worker  # noqa: E402
+from regard.serve.service import QueueFullError, Worker  # noqa: E402
 
-BODIES = {"/api/predict": Predict, "/api/look": Look, "/api/picture": Picture, "/api/stream": Stream}
+BODIES = {"/api/predict": Predict, "/api/look": Look, "/api/picture": PictureOptions, "/api/stream": StreamOptions}
 TEXTS = ["one red cat", "blue dog three", "two", "cat cat dog blue", "three"]
 
 
@@ -153,7 +152,7 @@ def test_look_sends_only_what_was_chosen(client, run):
 
 
 def test_an_answer_that_would_be_too_large_is_refused(client, monkeypatch):
-    monkeypatch.setattr("regard.serve.record_selection.MOST_NUMBERS", 100)
+    monkeypatch.setattr("regard.serve.records.MOST_NUMBERS", 100)
     body = {"model": "pairs", "text": "one red cat"}
     refused = client.post("/api/look", json=body)
     assert refused.status_code == 422
@@ -263,7 +262,7 @@ def test_requests_that_wait_are_answered_together_each_with_its_own(run):
 @pytest.fixture
 def held():
     """A worker whose first job holds it until it is let go."""
-    worker = Worker("m", Metrics(), queue=5, max_batch=4, max_work=100)
+    worker = Worker("m", ServiceMetrics(), queue=5, max_batch=4, max_work=100)
     go, began = threading.Event(), threading.Event()
     calls = []
 
@@ -302,7 +301,7 @@ def test_groups_limits_and_order_of_a_batch(held):
 
 def test_a_request_joins_work_that_is_under_way_and_is_answered_before_it_ends():
     """A sentence takes as many steps as it has letters; a bad one, and one that was given up, trouble nobody."""
-    worker, taken = Worker("m", Metrics(), queue=9, max_batch=9, max_work=1000), []
+    worker, taken = Worker("m", ServiceMetrics(), queue=9, max_batch=9, max_work=1000), []
     asked = {name: threading.Event() for name in ("first", "all")}
 
     def work(take):

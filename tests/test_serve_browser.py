@@ -10,9 +10,8 @@ import pytest
 
 from axe_checks import violations
 from regard.look.history import keep, load_history
+from regard.serve.errors import Limits
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
-
-from regard.serve.limits import Limits  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
 pytestmark = pytest.mark.slow

@@ -14,14 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from PIL import Image
 
 from regard import api, look
-from regard.arriving import at_once
 from regard.errors import CallError
 from regard.look.card import Figure, sentence
-from regard.outputs.result import Candidate, Prediction
+from regard.serve.errors import Limits
+from regard.serve.uploads import Uploads, check_sound
+from regard.tasks.result import Candidate, Prediction
+from regard.work import at_once
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
-
-from regard.serve.limits import Limits  # isort: skip
-from regard.serve.uploads import Uploads, check_sound  # isort: skip
 
 TEXT = "one red cat"
 
@@ -123,7 +122,7 @@ def test_the_outline_has_no_weights_and_parts_have_those_of_python(client, run):
 
 
 def test_maps_of_all_heads_are_small(client, run, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("regard.serve.record_views.MAP", 2)
+    monkeypatch.setattr("regard.serve.records.MAP", 2)
     weights = run.look(TEXT).of_kind("cross")[1].weights[0]
     (_, layer) = part(client, part="maps", kind="cross")["layers"]
     found = layer["heads"][0]

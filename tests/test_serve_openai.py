@@ -14,7 +14,7 @@ openai = pytest.importorskip(
     "openai", reason="these tests speak to the service as OpenAI's client does: pip install openai"
 )
 
-from regard.serve.limits import Limits  # noqa: E402  (needs the web extra)
+from regard.serve.errors import Limits  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,10 @@ import regard
 from picture_example import write_pictures
 from regard import api
 from regard.errors import CallError
+from regard.serve.errors import Limits
 from test_draw import tree as drawing
 from test_serve import run, serving  # noqa: F401  (run is a fixture)
 from test_serve_looks import Spots, png
-
-from regard.serve.limits import Limits  # isort: skip
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright: pip install playwright")
 pytestmark = pytest.mark.slow

@@ -10,23 +10,24 @@ from click.testing import CliRunner
 
 import regard
 from look_methods import REFUSED, asked_of_the_model
-from regard import config, jobs
+from regard import config
 from regard.cli import cli
 from regard.corpora import load
 from regard.data.conll import read_conll
-from regard.data.examples import Batch
+from regard.data.examples import ExampleBatch
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Columns, Pair
+from regard.data.pairs import Columns, Pair, SkippedLine
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
 from regard.inputs.text.word_pieces import Pieces
 from regard.inputs.text.words import WordsInput
+from regard.job import make_job
 from regard.look.methods import METHODS
-from regard.metrics.spans import Span, marks_spans, span_scores, spans, violations
-from regard.models.tagger import Tagger, Words
-from regard.outputs.tags.answers import Tagged
-from regard.outputs.tags.output import TagsOutput
-from regard.outputs.tags.settings import TagDataSettings
+from regard.metrics.classes import TagSpan, marks_spans, span_scores, spans, violations
+from regard.models.classifier import Tagger, WordBatch
+from regard.tasks.tags.answers import Tagged
+from regard.tasks.tags.output import TagsOutput
+from regard.tasks.tags.settings import TagDataSettings
 
 TAGS = Columns({"words": None, "tags": None}, one_to_one=True)
 
@@ -43,7 +44,7 @@ TAGS = Columns({"words": None, "tags": None}, one_to_one=True)
     ],
 )
 def test_spans_are_those_of_conlleval(tags, expected):
-    assert spans(tags.split()) == [Span(*one) for one in expected]
+    assert spans(tags.split()) == [TagSpan(*one) for one in expected]
 
 
 def test_scores_of_spans_by_hand():
@@ -85,7 +86,7 @@ def test_a_word_a_line(tmp_path):
     assert isinstance(one, Pair)
     assert isinstance(last, Pair)
     assert (one.source, one.target, one.line) == ("EU rejects", "B-ORG O", 3)
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, SkippedLine)
     assert (bad.line, bad.lines, bad.kind) == (7, 2, "columns")
     assert (last.source, last.target) == ("Blackburn", "I-PER")
     first, *_ = read_conll(file, Columns({"words": None, "tags": None}, conll=(0, 1)))
@@ -192,11 +193,11 @@ def test_a_tagger_reads_the_vector_of_the_first_piece_of_each_word():
             return Memory(vectors, tokens != 0, vectors[:, 0])
 
     model = Tagger(Echo(), 10, 3)
-    words = Words(torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]]), torch.tensor([[0, 2], [0, 0]]))
+    words = WordBatch(torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]]), torch.tensor([[0, 2], [0, 0]]))
     logits = model.logits(words)
     weight, bias = model.output.weight, model.output.bias
     torch.testing.assert_close(logits[0], weight[:, [4, 6]].T + bias)
-    batch = Batch(words, torch.tensor([[2, 0], [1, -1]]))  # the second text has one word
+    batch = ExampleBatch(words, torch.tensor([[2, 0], [1, -1]]))  # the second text has one word
     loss = model.eval()(batch)
     chance = logits.log_softmax(-1)
     torch.testing.assert_close(loss.total, -(chance[0, 0, 2] + chance[0, 1, 0] + chance[1, 0, 1]))
@@ -230,7 +231,7 @@ def write_sentences(file, count=60):
 
 
 def job(**data):
-    return jobs.make(config.build({"job": "tag", "data": data, "model": MODELS["transformer"]}))
+    return make_job(config.build({"job": "tag", "data": data, "model": MODELS["transformer"]}))
 
 
 @pytest.fixture(scope="module", params=list(MODELS))
@@ -419,7 +420,7 @@ def test_a_pretrained_encoder_is_tagged_on_first_pieces(run, tmp_path):
 
 def test_a_process_without_a_share_of_a_batch_counts_nothing(run):
     """Of a batch with one row, the second of two processes has none; its input may have any number of words."""
-    job = jobs.make(run.recipe)
+    job = make_job(run.recipe)
     job.restore(run.folder)
     job.prepare(run.folder / "cache")
     batches = job.batches()

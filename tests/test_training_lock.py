@@ -11,16 +11,15 @@ import pytest
 import torch
 
 from regard.errors import CallError
-from regard.training.lock import locked
-from regard.training.lock_file import LOCK
+from regard.training.lock import LOCK, lock_folder
 from regard.training.parallel import Parallel
 
 ALONE = Parallel(device=torch.device("cpu"))
 HOLD = """
 import sys, pathlib
-from regard.training.lock import locked
+from regard.training.lock import lock_folder
 from regard.training.parallel import Parallel
-with locked(pathlib.Path(sys.argv[1]), Parallel()):
+with lock_folder(pathlib.Path(sys.argv[1]), Parallel()):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -54,10 +53,10 @@ def held(folder: Path, first: str = "") -> Iterator[subprocess.Popen[str]]:
 def test_a_folder_that_is_trained_is_refused_until_its_trainer_is_dead(tmp_path: Path) -> None:
     with held(tmp_path) as other:
         sentence = rf"is being trained by process {other.pid} on .*, since 20.*: wait until it ends"
-        with pytest.raises(CallError, match=sentence), locked(tmp_path, ALONE):
+        with pytest.raises(CallError, match=sentence), lock_folder(tmp_path, ALONE):
             pass
     assert (tmp_path / LOCK).exists()  # of the dead; it binds nobody
-    with locked(tmp_path, ALONE):
+    with lock_folder(tmp_path, ALONE):
         assert str(os.getpid()) in (tmp_path / LOCK).read_text()
     assert not (tmp_path / LOCK).exists()
 
@@ -75,15 +74,19 @@ def test_a_system_without_fcntl_locks_by_msvcrt(tmp_path: Path) -> None:
 
 
 def test_two_in_one_process_are_two_trainers(tmp_path: Path) -> None:
-    with locked(tmp_path, ALONE), pytest.raises(CallError, match=f"process {os.getpid()}"), locked(tmp_path, ALONE):
+    with (
+        lock_folder(tmp_path, ALONE),
+        pytest.raises(CallError, match=f"process {os.getpid()}"),
+        lock_folder(tmp_path, ALONE),
+    ):
         pass
 
 
 def test_a_refused_call_leaves_no_empty_folder_behind(tmp_path: Path) -> None:
-    with pytest.raises(CallError, match="a typo"), locked(tmp_path / "new", ALONE):
+    with pytest.raises(CallError, match="a typo"), lock_folder(tmp_path / "new", ALONE):
         raise CallError("a typo")
     assert not (tmp_path / "new").exists()
-    with pytest.raises(CallError, match="a typo"), locked(tmp_path, ALONE):
+    with pytest.raises(CallError, match="a typo"), lock_folder(tmp_path, ALONE):
         raise CallError("a typo")
     assert tmp_path.exists()
 

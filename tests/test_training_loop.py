@@ -17,10 +17,10 @@ from safetensors.torch import load_file, load_model
 from torch import nn
 
 from regard.errors import CallError
-from regard.training.interrupt import Stopped
+from regard.training.checkpoint import Result
+from regard.training.lock import Stopped
 from regard.training.loop import BAD_STEPS, DivergenceError, fit
 from regard.training.metrics import read_metrics
-from regard.training.run_state import Result
 from training_example import Loss, Rows, Words, new_model, settings, train, validate
 
 

@@ -6,9 +6,8 @@ from torch import nn
 
 from regard.errors import CallError
 from regard.settings.training import TrainingSettings
-from regard.training.muon import SIZE, Muon, hidden_matrices, orthogonal
-from regard.training.optimizer import Optimizer
-from regard.training.schedule import linear, schedule
+from regard.training.budget import linear, schedule
+from regard.training.optimizer import SIZE, Muon, Optimizer, hidden_matrices, orthogonal
 from test_training_resume import assert_same_run
 from training_example import new_model, train
 

@@ -16,12 +16,12 @@ from safetensors.torch import load_file
 
 import regard
 from recipe_runs import small_corpora, train_without_dropout
-from regard import config, jobs
+from regard import config
 from regard.errors import CallError, RegardError
+from regard.job import make_job
 from regard.training import parallel
-from regard.training.device import pick_device
 from regard.training.metrics import read_metrics
-from regard.training.parallel import Parallel, processes
+from regard.training.parallel import Parallel, pick_device, processes
 from training_example import new_model, train
 
 SCRIPT = Path(__file__).with_name("training_example.py")
@@ -83,7 +83,7 @@ def test_shares_of_a_batch_have_the_loss_of_the_whole(
 ) -> None:
     """docs/training.md says so of all jobs but `encode` and `match`."""
     with small_corpora():
-        job = jobs.make(config.read(recipe, {"data": data}))
+        job = make_job(config.read(recipe, {"data": data}))
         job.prepare(tmp_path)
         model, batches = job.build().eval(), job.batches()
         whole = model(next(iter(batches.epoch(0))))
@@ -104,7 +104,7 @@ def test_each_task_has_the_losses_of_one_process_in_two(tmp_path: Path) -> None:
         assert len(losses(one / name)) == 5
         assert losses(two / name) == pytest.approx(losses(one / name), rel=1e-5), name
     with small_corpora():
-        job = jobs.make(regard.load(two / "encode-transformer").recipe)
+        job = make_job(regard.load(two / "encode-transformer").recipe)
         job.prepare(tmp_path / "cache")
         model, batches = job.build(), job.batches()
         parts = [model(next(batches.epoch(0, rank=rank, world=2))) for rank in (0, 1)]

@@ -10,15 +10,20 @@ from torch import nn
 from regard.errors import CallError
 from regard.layers import packed
 from regard.settings.training import TrainingSettings
-from regard.training.budget import Budget, last_step
-from regard.training.fingerprint import differences
-from regard.training.limits import reached, share_done
-from regard.training.memory import within_memory
-from regard.training.optimizer import Optimizer, decaying
-from regard.training.run_state import RunState
-from regard.training.schedule import constant, cosine, inverse_sqrt, schedule
-from regard.training.spike_detector import SpikeDetector
-from regard.training.weight_average import Average
+from regard.training.budget import (
+    Budget,
+    constant,
+    cosine,
+    inverse_sqrt,
+    last_step,
+    reached_limit,
+    schedule,
+    share_done,
+)
+from regard.training.checkpoint import RunState, differences
+from regard.training.optimizer import Average, Optimizer, decaying
+from regard.training.parallel import within_memory
+from regard.training.update import SpikeDetector
 from training_example import Model, new_model
 
 ONE, ZERO = torch.tensor(1.0), torch.tensor(0.0)
@@ -134,7 +139,7 @@ def test_average_by_hand_and_back() -> None:
     expected = 4 + (1 - 2 / 11) * 4
     average.update(100)  # d = 0.5
     expected += 0.5 * (8 - expected)
-    with average.applied():
+    with average.use_average():
         assert model.weight.item() == pytest.approx(expected)
     assert model.weight.item() == 8.0
 
@@ -208,11 +213,11 @@ def test_settings_without_an_end() -> None:
 
 def test_limits() -> None:
     chosen = TrainingSettings(max_steps=10, max_epochs=4, patience=2, time_limit=100)
-    assert reached(RunState(step=9, epoch=3, worse_in_a_row=1), chosen, False) == ""
-    assert reached(RunState(step=10), chosen, False) == "max_steps"
-    assert reached(RunState(epoch=4), chosen, False) == "max_epochs"
-    assert reached(RunState(worse_in_a_row=2), chosen, False) == "patience"
-    assert reached(RunState(), chosen, True) == "time_limit"
+    assert reached_limit(RunState(step=9, epoch=3, worse_in_a_row=1), chosen, False) == ""
+    assert reached_limit(RunState(step=10), chosen, False) == "max_steps"
+    assert reached_limit(RunState(epoch=4), chosen, False) == "max_epochs"
+    assert reached_limit(RunState(worse_in_a_row=2), chosen, False) == "patience"
+    assert reached_limit(RunState(), chosen, True) == "time_limit"
     assert share_done(RunState(step=1, seconds=50.0), chosen, 1.0) == 0.5
     assert share_done(RunState(step=8, seconds=50.0), chosen, 1.0) == 0.8
     assert share_done(RunState(step=8), TrainingSettings(max_epochs=None, patience=1), 1.0) is None

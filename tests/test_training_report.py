@@ -11,12 +11,10 @@ import pytest
 import yaml
 from rich.console import Console
 
-from regard.report.charts import Line, line_chart, number, thin, tick_labels, ticks
-from regard.report.page import table, text
-from regard.report.run import write_report
-from regard.report.safe_markup import safe_markup
+from regard.report.charts import ChartLine, line_chart, number, safe_markup, thin, tick_labels, ticks
+from regard.report.run import table, text, write_report
 from regard.training.loop import fit
-from regard.training.progress import Display, Lines, duration
+from regard.training.progress import Display, ProgressLines, duration
 from training_example import Words, new_model, settings, validate
 
 HOSTILE = "</td><script>alert('x')</script>&"
@@ -97,7 +95,7 @@ def test_report_of_a_run_without_validation(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ charts
 def test_chart_puts_points_where_they_belong() -> None:
-    svg = line_chart("t & t", [Line("loss", [0, 5, 10], [1.0, float("nan"), 3.0], dots=True, mark=10)])
+    svg = line_chart("t & t", [ChartLine("loss", [0, 5, 10], [1.0, float("nan"), 3.0], dots=True, mark=10)])
     tree = ElementTree.fromstring(svg)
     (dot,), (mark,) = (
         [element for element in tree.iter("circle") if element.attrib["class"] == kind]
@@ -111,9 +109,9 @@ def test_chart_puts_points_where_they_belong() -> None:
 
 
 def test_chart_of_one_point_and_of_none() -> None:
-    assert "circle" in line_chart("one", [Line("a", [3], [2.0])])
-    assert line_chart("none", [Line("a", [], [])]) == ""
-    ElementTree.fromstring(line_chart("flat", [Line("a", [1, 2], [0.0, 0.0])]))
+    assert "circle" in line_chart("one", [ChartLine("a", [3], [2.0])])
+    assert line_chart("none", [ChartLine("a", [], [])]) == ""
+    ElementTree.fromstring(line_chart("flat", [ChartLine("a", [1, 2], [0.0, 0.0])]))
 
 
 def test_ticks_are_round_and_inside() -> None:
@@ -149,8 +147,8 @@ TRAIN = {"step": 1500, "epoch": 1.25, "loss": 2.5, "learning_rate": 1e-3, "unit"
 VALIDATION = {"step": 1500, "scores": {"loss": 2.25, "bleu": 31.4}, "best": True, "sample": "[red]ein Haus"}
 
 
-@pytest.mark.parametrize("kind", [Lines, Display])
-def test_progress_shows_loss_speed_time_scores_and_sample(kind: type[Lines]) -> None:
+@pytest.mark.parametrize("kind", [ProgressLines, Display])
+def test_progress_shows_loss_speed_time_scores_and_sample(kind: type[ProgressLines]) -> None:
     console = Console(file=io.StringIO(), width=100, force_terminal=kind is Display, color_system=None)
     shown = kind(console)
     shown.start()

@@ -18,18 +18,17 @@ from regard.cli import cli
 from regard.corpora.tones import call, write
 from regard.data.batches import Padded
 from regard.errors import CallError
-from regard.files.subtitles import Heard, in_order
+from regard.files.subtitles import TimedText, in_order
 from regard.inputs.sound.features import MemoryTimes
-from regard.inputs.sound.recording import Sound, read_sound
+from regard.inputs.sound.recording import Sound, read_sound, windows
 from regard.inputs.sound.settings import SoundSettings
-from regard.inputs.sound.windows import windows
 from regard.look.methods import METHODS
 from regard.metrics.alignment import Gold
 from regard.metrics.speech import error_rates, expected_times, median_times, middle_spans, peak_times, timing
-from regard.outputs.result import Candidate
-from regard.outputs.text.transcript import CLIPPED, SILENT, Transcript, joined
-from regard.outputs.text.transcription import Transcription
 from regard.special_tokens import END
+from regard.tasks.result import Candidate
+from regard.tasks.text.transcript import CLIPPED, SILENT, Transcript, join_windows
+from regard.tasks.text.transcription import Transcription
 
 CALLS = 10
 
@@ -388,12 +387,14 @@ def transcript(*heard, seconds=5.0):
 
 
 def test_subtitles_break_at_pauses_and_hide_no_mark_up():
-    text = transcript(Heard("a<b", 0.5, 1.0), Heard("&", 1.2, 1.4), Heard("later", 3.25, 3661.5)).written("vtt")
+    text = transcript(TimedText("a<b", 0.5, 1.0), TimedText("&", 1.2, 1.4), TimedText("later", 3.25, 3661.5)).written(
+        "vtt"
+    )
     assert text == "WEBVTT\n\n00:00:00.500 --> 00:00:01.400\na&lt;b &amp;\n\n00:00:03.250 --> 01:01:01.500\nlater\n"
 
 
 def test_tiers_have_no_holes_and_quotes_are_doubled():
-    text = transcript(Heard('say "x"', 1.0, 2.0), Heard("y", 2.0, 5.0)).written("textgrid")
+    text = transcript(TimedText('say "x"', 1.0, 2.0), TimedText("y", 2.0, 5.0)).written("textgrid")
     words = text.partition('name = "words"')[2].partition('name = "tokens"')[0]
     starts, ends = (re.findall(rf"            {side} = (.*)", words) for side in ("xmin", "xmax"))
     assert starts == ["0.000000", "1.000000", "2.000000"]
@@ -403,16 +404,16 @@ def test_tiers_have_no_holes_and_quotes_are_doubled():
 
 def test_a_recording_is_silent_if_all_of_it_is_and_clipped_if_any_is():
     def note(*notes):
-        return joined([replace(transcript(Heard("a", 0, 1)), note=one) for one in notes]).note
+        return join_windows([replace(transcript(TimedText("a", 0, 1)), note=one) for one in notes]).note
 
     assert note(SILENT, SILENT) == SILENT
     assert note(SILENT, "") == ""
     assert note(SILENT, CLIPPED, "") == CLIPPED
-    assert joined([transcript(Heard("a", 0, 1)), transcript()]).text == "a"
+    assert join_windows([transcript(TimedText("a", 0, 1)), transcript()]).text == "a"
 
 
 def test_what_is_heard_twice_at_once_is_put_in_order():
-    found = in_order([Heard("a", 1.0, 2.0), Heard("b", 0.5, 3.0), Heard("c", 1.5, 9.0)], 4.0)
+    found = in_order([TimedText("a", 1.0, 2.0), TimedText("b", 0.5, 3.0), TimedText("c", 1.5, 9.0)], 4.0)
     assert [(h.start, h.end) for h in found] == [(1.0, 1.0), (1.0, 1.5), (1.5, 4.0)]
 
 

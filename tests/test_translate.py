@@ -14,16 +14,17 @@ import torch
 
 import regard
 from command_line import regard as cli
-from regard import config, jobs
+from regard import config
 from regard.attention import Trace
 from regard.data.windows import in_pieces
-from regard.decoding.protocol import Hypothesis
 from regard.errors import CallError, RegardError
-from regard.outputs.text.cross_attention import cross_attention
-from regard.outputs.text.seen import CrossAttention
-from regard.outputs.text.settings import DecodingSettings
-from regard.outputs.text.translation import Translation
+from regard.generation.engine import Hypothesis
+from regard.job import make_job
 from regard.settings.model import RecurrentSettings
+from regard.tasks.text.cross_attention import cross_attention
+from regard.tasks.text.settings import DecodingSettings
+from regard.tasks.text.translation import Translation
+from regard.tasks.text.writing import CrossAttentionArrays
 from regard.training.metrics import read_metrics
 from translate_example import translator
 
@@ -154,7 +155,7 @@ def test_positions_that_were_not_learned_end_no_validation(tmp_path):
     data = {"train": str(file), "valid": str(file), "test": str(file), "max_length": 24, "tokenizer": {"kind": "word"}}
     model = TINY["transformer"] | {"positions": "learned", "max_positions": 24}
     how = {"batch_tokens": 64, "max_length": 8}
-    job = jobs.make(config.build({"job": "translate", "data": data, "model": model, "decoding": how}))
+    job = make_job(config.build({"job": "translate", "data": data, "model": model, "decoding": how}))
     job.prepare(tmp_path / "cache")
     assert [len(job.splits[role]) for role in ("train", "valid")] == [1, 2]
     bound = job.bound(job.build())
@@ -235,7 +236,7 @@ def test_unknown_is_never_written_unless_asked_for(beam):
 def test_unknown_words_are_replaced_through_attention(run):
     job = run.job.with_recipe(run.recipe.model_copy(update={"decoding": DecodingSettings(replace_unknown=True)}))
     item = job.input.read("one Zebra cat")
-    seen = CrossAttention({"decoder.attention": np.eye(3, 4, k=1)[None]})
+    seen = CrossAttentionArrays({"decoder.attention": np.eye(3, 4, k=1)[None]})
     said = job.output.prediction("one Zebra cat", item, [Hypothesis([1, 1], 0.0, 0.0)], seen, attention=False)
     assert said.text == "Zebra cat"
     said = job.output.prediction("one Zebra cat", item, [Hypothesis([5, 1], 0.0, 0.0)], seen, attention=False)

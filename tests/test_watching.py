@@ -16,7 +16,7 @@ from torch.nn.attention.bias import causal_lower_right
 from regard import look
 from regard.cli import cli
 from regard.errors import CallError
-from regard.look.foreign import look_at_folder
+from regard.look.watch import look_at_folder
 from regard.look.watched import Watched
 
 IDS = torch.tensor([[5, 9, 3, 14, 8, 6, 21], [7, 4, 11, 12, 10, 0, 0]])

@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import torch
 
-from regard import jobs
 from regard.data.check_report import CheckReport
 from regard.data.store import Store
 from regard.data.tokenizer import Tokenizer
-from regard.job import Job
-from regard.outputs.text.settings import TranslateRecipe
+from regard.job import Job, make_job
+from regard.tasks.text.settings import TranslateRecipe
 
 TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
 
@@ -17,7 +16,7 @@ TEXTS = ["one red cat", "two blue dogs sleep", "the cat sees three dogs"]
 def translator(settings, kind="bpe", **decoding) -> Job:
     """With the vocabulary of three sentences, for both sides, and weights at random."""
     tokenizer = Tokenizer.train(TEXTS, kind, size=40)
-    job = jobs.make(
+    job = make_job(
         TranslateRecipe.model_validate(
             {"job": "translate", "data": {"train": "x.tsv"}, "model": settings.model_dump(), "decoding": decoding}
         )
@@ -55,7 +54,7 @@ class Prepared(NamedTuple):
 
 def prepared(settings, cache, *, tokenizers=None, strict=True) -> Prepared:
     """The pairs of these settings, with vocabularies as a translator learns them."""
-    job = jobs.make(
+    job = make_job(
         TranslateRecipe.model_validate({"job": "translate", "data": settings, "model": {"kind": "recurrent"}})
     )
     job.input._tokenizer, job.output._tokenizer = tokenizers or (None, None)

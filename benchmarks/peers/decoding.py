@@ -24,7 +24,7 @@ from regard.inputs.text.input import TextItem
 from regard.job import Job
 from regard.models.seq2seq import Seq2Seq
 from regard.special_tokens import END, PAD, START, UNK
-from regard.workers import Workers
+from regard.work import Workers
 
 # The others count the end symbol as a token of the output: they get LONGEST + 1.
 Decode = Callable[[Sentences, int, int], Sentences]  # sources, beam, batch size → outputs

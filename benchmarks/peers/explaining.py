@@ -14,11 +14,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
 from regard import api
-from regard.commands.import_ import import_model
+from regard.commands.tools import import_model
 from regard.look.methods.attnlrp import attnlrp
-from regard.look.methods.gradients import input_times_gradient
-from regard.look.methods.integrated import integrated_gradients
-from regard.outputs.base import LookOptions
+from regard.look.methods.inputs import input_times_gradient, integrated_gradients
+from regard.tasks.base import LookOptions
 
 TEXT, OTHER, SAID = "a red dog slept", "a big dog slept", " and"
 LAYERS, HEADS, PIECES = 3, 4, 64

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from peers.messages import peer
-from regard.attention.sinusoidal import sinusoids
+from regard.attention.positions import sinusoids
+from regard.models.build import build_seq2seq
 from regard.models.seq2seq import Seq2Seq
-from regard.parts import build_seq2seq
 from regard.settings.model import TransformerSettings
 from regard.special_tokens import END, PAD, START
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from sacrebleu.metrics.bleu import BLEU
 
 from regard.job import Job
-from regard.outputs.text.translation import Translation
 from regard.settings.model import TransformerSettings
+from regard.tasks.text.translation import Translation
 
 ENOUGH = 36.0
 PACED = 40  # steps of the others that are timed before

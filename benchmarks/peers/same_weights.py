@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from peers.messages import say
 from peers.models import marian_model, ours
-from regard.attention.sinusoidal import sinusoids
-from regard.data.examples import Batch
+from regard.attention.positions import sinusoids
+from regard.data.examples import ExampleBatch
 from regard.job import Job
 from regard.models.seq2seq import Seq2Seq
 from regard.settings.training import TrainingSettings
@@ -76,7 +76,7 @@ def as_marian(model: Seq2Seq) -> Any:
 
 
 @torch.no_grad()
-def require_equal_logits(model: Seq2Seq, marian: Any, batch: Batch[Any]) -> None:
+def require_equal_logits(model: Seq2Seq, marian: Any, batch: ExampleBatch[Any]) -> None:
     begun = torch.cat([torch.full_like(batch.target[:, :1], START), batch.target[:, :-1]], dim=1)
     mine = model.logits(model.features(model.encode(batch.source), batch.target))
     theirs = marian(input_ids=batch.source, attention_mask=(batch.source != PAD).long(), decoder_input_ids=begun).logits

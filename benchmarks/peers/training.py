@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from peers.messages import has, median_ratio
 from peers.models import SMOOTHING, MarianPeer, TorchPeer, XPeer, ours
-from regard.data.examples import Batch
+from regard.data.examples import ExampleBatch
 from regard.job import Job
 from regard.settings.training import TrainingSettings
 from regard.special_tokens import PAD, START
@@ -33,7 +33,7 @@ class PlainLoop:
         self.model = model.train()
         self.adam = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
 
-    def __call__(self, batch: Batch[Any]) -> None:
+    def __call__(self, batch: ExampleBatch[Any]) -> None:
         begun = torch.cat([torch.full_like(batch.target[:, :1], START), batch.target[:, :-1]], dim=1)
         logits = self.model(batch.source, begun)
         loss = F.cross_entropy(
@@ -54,7 +54,7 @@ class OurLoop:
         one_process = Parallel(device=torch.device("cpu"))
         self.update = Update(self.model, how, one_process, spare=lambda: None)
 
-    def __call__(self, batch: Batch[Any]) -> None:
+    def __call__(self, batch: ExampleBatch[Any]) -> None:
         self.update(self.number, [batch], RATE)
         self.number += 1
 

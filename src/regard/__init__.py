@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import missing_package
+from regard.version import __version__
 
 if TYPE_CHECKING:
     from regard import look
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
     from regard.exporters.export import export
     from regard.inputs.sound.recording import Sound
     from regard.loading import load
-    from regard.search import open_index
+    from regard.runs.search import open_index
 
-__version__ = "0.1.0"
-__all__ = ["Run", "Sound", "check", "export", "fetch", "load", "look", "open_index", "train"]
+__all__ = ["Run", "Sound", "__version__", "check", "export", "fetch", "load", "look", "open_index", "train"]
 
 
 _PLACES = {
@@ -30,7 +30,7 @@ _PLACES = {
     "export": "regard.exporters.export",
     "fetch": "regard.datasets.fetch",
     "load": "regard.loading",
-    "open_index": "regard.search",
+    "open_index": "regard.runs.search",
 }
 
 

@@ -22,42 +22,33 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch import nn
 
-from regard import config, jobs
-from regard.arriving import Answers, Take
+from regard import config
 from regard.attention import HeadMask
 from regard.data.examples import Example
 from regard.errors import CallError, no_run
-from regard.files.foreign import reading
-from regard.job import Job
-from regard.layers import large_pages, quantized
+from regard.files.hub import reading
+from regard.job import Job, make_job
+from regard.layers import packed, quantized
 from regard.layers.quantized import PRECISIONS, Precision
-from regard.light.description import is_export
+from regard.light.session import is_export
 from regard.look import AttentionRecord, History
-from regard.look.exchange import exchanged
-from regard.look.explain import ExplainOptions
-from regard.look.head_names import heads_called
+from regard.look.explain import ExplainOptions, supported_explanations, supported_methods
 from regard.look.history import has_history, load_histories, load_history
 from regard.look.methods import By
-from regard.look.profile import role_history
+from regard.look.methods.patching import exchange_words
+from regard.look.profile import heads_called, role_history
 from regard.look.records import Kind
-from regard.look.supported import supported_explanations, supported_methods
 from regard.look.value_table import ValueTable
 from regard.look.weight import Weight
-from regard.outputs.looking import LookOptions, Looks, Overrides
-from regard.outputs.refusals import refuse_both, require_pairs
-from regard.outputs.result import Prediction, Scores
-from regard.settings.recipe import Recipe
+from regard.settings.recipe import CONFIG, SUMMARY, WEIGHTS, Recipe
+from regard.tasks.result import LookOptions, Looks, Overrides, Prediction, Scores, refuse_both, require_pairs
 from regard.training.checkpoint import read_weights
-from regard.training.device import pick_device
-from regard.training.memory import within_memory
-from regard.training.undrawn import Undrawn
-from regard.work import Deadline
-from regard.workers import Workers
+from regard.training.initial_weights import SkipInit
+from regard.training.parallel import pick_device, within_memory
+from regard.work import Answers, Deadline, Take, Workers
 
 if TYPE_CHECKING:
-    from regard.search import PictureIndex
-
-CONFIG, WEIGHTS, SUMMARY = "config.yaml", "model.safetensors", "summary.json"
+    from regard.runs.search import PictureIndex
 
 
 def train(
@@ -85,11 +76,13 @@ def train(
     `data` is the training data, or a mapping with train, valid and test. Other sections are mappings of changes to
     the recipe: `model={"width": 128}, training={"learning_rate": 1e-3}`. `max_steps` and `time_limit` set `training`.
     """
-    from regard.train_request import requested, run_begun  # reads tables; prediction does not need it
+    from regard.runs.request import resolve_request, run_begun  # reads tables; prediction does not need it
 
     with run_begun(Path(output), overwrite=overwrite, needs=(recipe, data)):
-        recipe, deadline = requested(recipe, data, Path(output), max_steps, time_limit, sections, deadline)
-        from regard import training_run  # training loop, display and report; prediction does not need them
+        recipe, deadline = resolve_request(recipe, data, Path(output), max_steps, time_limit, sections, deadline)
+        from regard.runs import (
+            train as training_run,  # training loop, display and report; prediction does not need them
+        )
 
         with training_run.page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
             training_run.train(recipe, Path(output), check=check, deadline=deadline)
@@ -106,16 +99,16 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
     if not (folder / CONFIG).is_file():
         raise CallError(no_run(folder))
     recipe = config.build(config.load_yaml(folder / CONFIG), str(folder / CONFIG))
-    job = jobs.make(recipe)
+    job = make_job(recipe)
     with reading(folder):
         job.restore(folder)
     if not (folder / WEIGHTS).is_file():
         raise CallError(f"{folder} has no {WEIGHTS} yet: train it at least until the first validation")
     device = pick_device(recipe.training.device)
-    with Undrawn():
+    with SkipInit():
         model = within_memory(job.build)
     if device.type == "cpu":
-        large_pages.reserve(model)
+        packed.reserve(model)
     read_weights(model, folder / WEIGHTS)
     model = model.to(device).eval()
     if quantize is not None:
@@ -125,11 +118,11 @@ def load(folder: str | Path, *, quantize: Precision | None = None) -> "Run":
 
 def check(recipe: Any, overrides: Overrides = ()) -> Any:
     """Check data, or the data of a recipe: what is wrong, where, how often, and how training handles it."""
-    from regard.train_request import read_recipe
+    from regard.runs.request import read_recipe
 
     with TemporaryDirectory(prefix="regard-check-") as folder:
         settings = read_recipe(recipe, overrides, Path(folder))
-        return jobs.make(settings).check(Path(folder) / "cache")
+        return make_job(settings).check(Path(folder) / "cache")
 
 
 def _are_overrides(given: Any) -> bool:
@@ -201,38 +194,39 @@ class Run(Looks):
         return found[0] if single else found
 
     def predict_arriving(
-        self, take: Take, *, given: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
+        self, take: Take, *, parse: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
     ) -> Answers:
-        """Yield `(arrived, prediction)` when an input is done. `take()` returns new inputs (`regard.arriving`).
+        """Yield `(arrived, prediction)` when an input is done. `take()` returns new inputs (`regard.work`).
 
         It is called again between two steps: new inputs join those in progress. Invalid inputs yield an exception."""
-        return self._with((), {"decoding": decoding}).predict_arriving(take, given, prefix=prefix)
+        return self._with((), {"decoding": decoding}).predict_arriving(take, parse, prefix=prefix)
 
-    def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
+    def count_workers(self, workers: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
         """Return the number of worker processes; see `Job.count_workers`."""
-        return self._with(overrides, {}).count_workers(asked, inputs)
+        return self._with(overrides, {}).count_workers(workers, inputs)
 
     def stream(
         self,
         text: Any,
-        tell: Callable[[str, str], None],
+        on_text: Callable[[str, str], None],
         overrides: Overrides = (),
         *,
         prefix: str = "",
         **decoding: Any,
     ) -> Prediction:
-        """Predict one input; call `tell(piece, text so far)` during decoding. An exception in `tell` stops the work."""
+        """Predict one input; call `tell(piece, text so far)` during decoding. An exception in `on_text` stops the
+        work."""
         job = self._with(overrides, {"decoding": decoding})
         if not job.output.writes_text:
             raise CallError(f"the job {self.recipe.job!r} has no output that can be streamed")
-        return job.stream(text, tell, prefix=prefix)
+        return job.stream(text, on_text, prefix=prefix)
 
     def score(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Prediction]:
         """Return the log-probabilities of given outputs; see the two numbers of `outputs.result.Candidate`."""
         require_pairs(len(inputs), len(outputs))
         return self.job.score(inputs, outputs)
 
-    def _looked(
+    def _make_record(
         self, text: Any, overrides: Overrides, options: LookOptions, without: Sequence[str], decoding: Mapping[str, Any]
     ) -> AttentionRecord:
         job = self._with(overrides, {"decoding": decoding})
@@ -277,7 +271,7 @@ class Run(Looks):
             raise CallError("give a second input (against_input=) or a word to exchange (exchange=), not both")
         options = LookOptions(output, name=self.folder.name, prefix=prefix, instead=instead)
         with self._head_mask(job, [text], without):
-            against = against_input if exchange is None else exchanged(text, exchange)
+            against = against_input if exchange is None else exchange_words(text, exchange)
             return job.explain(text, how, options, ExplainOptions(row, kind, by, layer, head), against)
 
     def weight(
@@ -315,9 +309,9 @@ class Run(Looks):
 
     def examples(self, most: int = 6) -> list[Example]:
         """Return some validation examples of the run's recipe, always the same."""
-        data = jobs.make(self.recipe)  # a separate job, so that this one keeps its tokenizers
+        data = make_job(self.recipe)  # a separate job, so that this one keeps its tokenizers
         data.prepare(self.folder / "cache")
-        return data.output.some(data.splits["valid"], most)
+        return data.output.sample_examples(data.splits["valid"], most)
 
     def role_history(self) -> ValueTable:
         """Return when each head took its role, over the validation inputs recorded in training (`training.looks`)."""
@@ -346,8 +340,8 @@ class Run(Looks):
             data["alignments"] = str(alignments)
         if not _are_overrides(overrides):
             overrides, data = (), {"test": overrides, **data}
-        from regard.auto.given import report, test_part
-        from regard.auto.reshaped import usual_test_part
+        from regard.detect.given import report, test_part
+        from regard.detect.reshaped import usual_test_part
 
         with TemporaryDirectory(prefix="regard-") as folder:
             if not isinstance(data.get("test"), str | None):
@@ -363,14 +357,14 @@ class Run(Looks):
         """Split a table into one input per row, unless the job reads whole tables; return other inputs unchanged."""
         if isinstance(inputs, str | Sequence | Mapping) or not hasattr(self.recipe.data, "columns"):
             return inputs
-        from regard.auto.given import frame_columns, rows_of
+        from regard.detect.given import frame_columns, rows_of
 
         table = None if hasattr(inputs, "to_frame") else frame_columns(inputs)  # a series of pandas holds inputs
         return inputs if table is None else rows_of(table, self.recipe.data)
 
     def index(self, folder: str | Path) -> "PictureIndex":
         """Index the pictures of a folder for search: `run.index("photos/").search("two dogs", k=5)`."""
-        from regard.search import make_index
+        from regard.runs.search import make_index
 
         return make_index(self, folder)
 
@@ -391,10 +385,10 @@ class Run(Looks):
 
     def closing_words(self) -> str:
         """Return how training ended, and the commands to run next."""
-        from regard.next_commands import closing_words
+        from regard.report.model_card import closing_words
 
         return closing_words(self.job, self.folder, self.summary())
 
     def _with(self, overrides: Overrides, sections: Mapping[str, Any]) -> Job:
         """Return the same job under a changed recipe."""
-        return self.job.with_recipe(config.changed(self.recipe, overrides, sections, str(self.folder)))
+        return self.job.with_recipe(config.apply_overrides(self.recipe, overrides, sections, str(self.folder)))

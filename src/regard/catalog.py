@@ -8,13 +8,13 @@ from regard.errors import CallError, nearest
 
 #: Attention score between a query and a key: `score` of a model. To add a score, write its file and its line here.
 SCORES = {
-    "dot": "regard.attention.dot:Dot",
-    "scaled_dot": "regard.attention.scaled_dot:ScaledDot",
-    "bilinear": "regard.attention.bilinear:Bilinear",
-    "additive": "regard.attention.additive:Additive",
-    "concat": "regard.attention.concat:Concat",
-    "cosine": "regard.attention.cosine:Cosine",
-    "trilinear": "regard.attention.trilinear:Trilinear",
+    "dot": "regard.attention.scores:Dot",
+    "scaled_dot": "regard.attention.scores:ScaledDot",
+    "bilinear": "regard.attention.scores:Bilinear",
+    "additive": "regard.attention.scores:Additive",
+    "concat": "regard.attention.scores:Concat",
+    "cosine": "regard.attention.scores:Cosine",
+    "trilinear": "regard.attention.scores:Trilinear",
 }
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from regard import __version__, cli_tools
-from regard.commands.exit_codes import ended
+from regard.commands import cli_tools
 from regard.commands.options import (
     OutputFile,
     Verbs,
@@ -25,16 +24,18 @@ from regard.commands.options import (
     limit_options,
     output_folder,
     overrides_argument,
+    print_message,
     quantize_option,
     recipe_argument,
     run_argument,
-    say,
+    run_command,
     show_table,
     with_limits,
 )
 from regard.commands.quick_torch import quick_torch
 from regard.errors import CallError, RegardError
-from regard.native.waiting import wait_briefly
+from regard.kernels.compiled import wait_briefly
+from regard.version import __version__
 
 LONG_WORK = ("demo", "train", "evaluate", "predict", "compare", "verify")  # use large tensors until the process ends
 
@@ -48,7 +49,7 @@ def cli(context: click.Context, debug: bool) -> None:
     context.ensure_object(dict)["debug"] = debug
     wait_briefly()
     if context.invoked_subcommand in LONG_WORK:
-        from regard.native.allocation import keep_memory
+        from regard.kernels.compiled import keep_memory
 
         keep_memory()
 
@@ -58,7 +59,7 @@ def cli(context: click.Context, debug: bool) -> None:
 @fresh_option
 def demo(output: Path, fresh: bool) -> None:
     """Train a translator offline and show where it looks."""
-    from regard.commands.demo import demo as run_demo
+    from regard.commands.tools import demo as run_demo
 
     run_demo(output, fresh=fresh)
 
@@ -69,11 +70,11 @@ def demo(output: Path, fresh: bool) -> None:
 def recipes(as_json: bool, schema: bool) -> None:
     """List recipes, and which recipe fits which data."""
     from regard import config
-    from regard.commands.recipes import described, lines
+    from regard.commands.tools import describe_recipes, recipe_lines
 
     if schema:
         return emit(config.schema())
-    emit(described()) if as_json else click.echo("\n".join(lines()))
+    emit(describe_recipes()) if as_json else click.echo("\n".join(recipe_lines()))
 
 
 @cli.command()
@@ -133,14 +134,14 @@ def train(
     settings = None if from_data else config.read(recipe, given)
     if show_config and settings is not None:
         return emit(config.as_tree(settings)) if as_json else click.echo(config.show(settings), nl=False)
-    from regard.train_request import run_begun
+    from regard.runs.request import run_begun
 
-    folder = output or folder_for(recipe, settings, say)
+    folder = output or folder_for(recipe, settings, print_message)
     deadline = None
     with run_begun(folder, overwrite=fresh, needs=(recipe,)):
         if settings is None:
             file, deadline = recipe_for(
-                recipe, folder, job=job, time_limit=time_limit, overrides=given, yes=yes, say=say
+                recipe, folder, job=job, time_limit=time_limit, overrides=given, yes=yes, report=print_message
             )
             settings = config.read(file, given)
         if show_config or dry_run:
@@ -150,7 +151,7 @@ def train(
 
         run = api.train(settings, output=folder, check=check, watch=watch, deadline=deadline)
     if os.environ.get("RANK", "0") == "0":  # under torchrun, only one process prints
-        emit(run.summary()) if as_json else say(run.closing_words())
+        emit(run.summary()) if as_json else print_message(run.closing_words())
 
 
 def _run_options(command: Any) -> Any:
@@ -169,7 +170,7 @@ def evaluate(
 ) -> None:
     """Score a trained model on its test data, or on data.test=FILE."""
     from regard import api
-    from regard.commands.evaluate import require_page, write_page
+    from regard.commands.train_data import require_page, write_page
 
     if output is not None:
         require_page(output)
@@ -178,7 +179,7 @@ def evaluate(
     scores = api.load(run, quantize=quantize).evaluate(overrides, alignments=alignments)
     if output is not None:
         write_page(scores, f"{run.name}: test scores", output)
-        say(f"written: {output}")
+        print_message(f"written: {output}")
     emit(scores.as_dict()) if as_json else show_table(scores.table())
 
 
@@ -233,7 +234,7 @@ def predict(
     from regard.commands import predict as command
 
     scores = scores or labels is not None
-    wish = command.Wish(
+    wish = command.PredictRequest(
         input_file, output_file, n_best, prefix, targets, scores, as_json, without, about, form, workers, quantize,
         column,
     )  # fmt: skip
@@ -289,8 +290,8 @@ def look(
     if positions or (str(run) == command.POSITIONS and not run.exists()):
         return command.look_at_positions(run, output, as_json)
     if training:
-        return command.look_at_training(run, inputs, output, command.Wish(**wish), as_json)
-    command.look(run, inputs, output, command.Wish(**wish), as_json)
+        return command.look_at_training(run, inputs, output, command.LookRequest(**wish), as_json)
+    command.look(run, inputs, output, command.LookRequest(**wish), as_json)
 
 
 @cli.command()
@@ -325,7 +326,7 @@ def serve(
     quick_torch()
     from regard.serve.command import read_key
     from regard.serve.command import serve as run_service
-    from regard.serve.limits import Limits
+    from regard.serve.errors import Limits
 
     run_service(runs, host, port, Limits(api_key=read_key(api_key_file), **limits), quantize, models=models)
 
@@ -353,7 +354,7 @@ def compare(
     if as_json:
         return emit(result.as_dict())
     show_table(result.table())
-    say(f"all scores, curves and a sample of each: {result.page}")
+    print_message(f"all scores, curves and a sample of each: {result.page}")
 
 
 @cli.command()
@@ -363,7 +364,7 @@ def compare(
 @json_option
 def verify(recipe: str, overrides: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Run a recipe and compare its score with the promised one."""
-    from regard.commands.verify import verify as run_verify
+    from regard.commands.compare import verify as run_verify
 
     result = run_verify(recipe, overrides, output or Path("runs") / f"verify-{Path(recipe).stem}")
     emit(result.as_dict()) if as_json else click.echo(result.sentence())
@@ -386,7 +387,7 @@ def completion(shell: str) -> None:
 
 
 for command in (
-    *(cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost),
+    *(cli_tools.index, cli_tools.search, cli_tools.bench, cli_tools.cost_command),
     *(cli_tools.import_, cli_tools.export, cli_tools.data, cli_tools.doctor),
 ):
     cli.add_command(command)
@@ -395,6 +396,6 @@ for command in (
 def main() -> None:
     """Run the command line."""
     asked: dict[str, bool] = {}
-    code = ended(lambda: cli.main(prog_name="regard", standalone_mode=False, obj=asked), asked)
+    code = run_command(lambda: cli.main(prog_name="regard", standalone_mode=False, obj=asked), asked)
     gc.freeze()  # the process ends here; skip a last garbage collection over all of torch
     sys.exit(code)

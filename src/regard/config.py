@@ -17,14 +17,13 @@ from typing import Any
 
 import yaml
 
+from regard.catalog import load_object
 from regard.errors import CallError, meant, nearest, no_run
-from regard.jobs import JOBS, make, recipe_class
-from regard.outputs.text import generate_settings as language_model
-from regard.recipe_mistakes import validated, without
-from regard.settings import model
+from regard.jobs import JOBS, MAKE_JOB, recipe_class
+from regard.settings import language_model, model
 from regard.settings.base import Settings
-from regard.settings.decisions import AUTO
-from regard.settings.recipe import Recipe
+from regard.settings.mistakes import validate, without
+from regard.settings.recipe import AUTO, Recipe
 from regard.synonyms import synonyms
 
 SIZES = model.SIZES | language_model.SIZES
@@ -33,7 +32,7 @@ Path_ = tuple[str, ...]
 
 
 # ---------------------------------------------------------------------------------------------------------- recipes
-def packaged() -> dict[str, Path]:
+def packaged_recipes() -> dict[str, Path]:
     """Return the recipes that come with regard: name → file."""
     folder = resources.files("regard.recipes")
     files = [Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".yaml")]
@@ -42,7 +41,7 @@ def packaged() -> dict[str, Path]:
 
 def find(recipe: str | Path) -> Path:
     """Return the file of a recipe, given by name or path."""
-    known = packaged()
+    known = packaged_recipes()
     file = Path(recipe)
     if str(recipe) in known or file.is_file():
         return known.get(str(recipe), file)
@@ -294,13 +293,13 @@ def build(tree: Tree, origin: str = "the recipe") -> Recipe:
         hint = nearest(str(job), JOBS) if job is not None else f"; choose from {', '.join(JOBS)}"
         raise CallError(f"{origin}: job={job!r} is not a job that regard knows{hint}")
     kind = recipe_class(job)
-    settings, mistakes = validated(kind, tree)
+    settings, mistakes = validate(kind, tree)
     sought = [path for path in _autos(tree) if any(one.startswith(".".join(path)) for one in mistakes)]
     if not sought:
         return _without_mistakes(settings, mistakes, origin)
     plain = reduce(without, sought, tree)
-    decided = _by_data(_without_mistakes(*validated(kind, plain), origin), map(".".join, sought))
-    return _without_mistakes(*validated(kind, override(plain, decided)), origin)
+    decided = _by_data(_without_mistakes(*validate(kind, plain), origin), map(".".join, sought))
+    return _without_mistakes(*validate(kind, override(plain, decided)), origin)
 
 
 def _without_mistakes(settings: Recipe | None, mistakes: list[str], origin: str) -> Recipe:
@@ -313,7 +312,7 @@ def _without_mistakes(settings: Recipe | None, mistakes: list[str], origin: str)
 
 def _by_data(recipe: Recipe, names: Iterable[str]) -> Tree:
     """Decide these settings from a few examples; log each, except for data that comes with regard."""
-    found = {decision.key: decision for decision in make(recipe).decided()}
+    found = {decision.key: decision for decision in load_object(MAKE_JOB)(recipe).auto_settings()}
     decided: Tree = {}
     for name in names:
         if name not in found:
@@ -338,7 +337,7 @@ def as_tree(settings: Settings) -> Tree:
     return settings.model_dump(mode="json")
 
 
-def changed(recipe: Recipe, overrides: Any, sections: Mapping[str, Any], place: str) -> Recipe:
+def apply_overrides(recipe: Recipe, overrides: Any, sections: Mapping[str, Any], place: str) -> Recipe:
     """Return a recipe with command-line overrides and with the sections that are not empty."""
     tree = override(override(as_tree(recipe), overrides), {name: one for name, one in sections.items() if one})
     return build(tree, place)

@@ -5,7 +5,7 @@
 It is made from a recipe for training, or from a run's folder for prediction. `jobs.py` maps jobs to inputs and outputs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -15,35 +15,31 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.arriving import Answers, Take
+from regard.catalog import load_object
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example
 from regard.data.pairs import excerpt
 from regard.data.tables import Role
 from regard.errors import CallError, RegardError
 from regard.inputs.base import Input
+from regard.jobs import JOBS
 from regard.look import AttentionRecord
-from regard.look.asking import evaluating, step_scores
 from regard.look.attribution import attentions, method_shown, with_evidence
-from regard.look.case import Case
-from regard.look.explain import ExplainOptions, explain
+from regard.look.case import ExplainTarget, evaluating, step_scores
+from regard.look.explain import ExplainOptions, explain, require_contrast
 from regard.look.methods import ABOUT_OUTPUT
 from regard.look.methods.positional import positional_heads
 from regard.look.profile import head_profile
-from regard.look.report import picture_of
-from regard.look.supported import require_contrast
+from regard.look.svg import picture_of
 from regard.look.value_table import ValueTable
 from regard.look.weight import Weight, weight
-from regard.outputs.base import Output, Told
-from regard.outputs.batched import device_of
-from regard.outputs.contradictions import contradictions
-from regard.outputs.final_score import FinalScore, final_score
-from regard.outputs.looking import LookOptions
-from regard.outputs.refusals import refuse
-from regard.outputs.result import Picture, Prediction, Scores
-from regard.settings.decisions import Decision
-from regard.settings.recipe import Recipe
-from regard.workers import fitting
+from regard.settings.recipe import Decision, Recipe
+from regard.tasks.base import Output, OutputRef
+from regard.tasks.batched import device_of
+from regard.tasks.contradictions import contradictions
+from regard.tasks.final_score import FinalScore, final_score
+from regard.tasks.result import LookOptions, Prediction, ReportPicture, Scores, refuse
+from regard.work import Answers, Take, fitting
 
 PICTURES = 6  # attention pictures in the report
 SHOWN = 2  # examples of each split in the check
@@ -85,9 +81,9 @@ class Job:
         """Build what depends on the data (tokenizers), and store the data in the form that batches are made from."""
         self._splits = self.output.prepare(cache)
 
-    def decided(self) -> list[Decision]:
+    def auto_settings(self) -> list[Decision]:
         """Return the settings that the data decides, where a recipe has `auto`."""
-        return [*self.input.decided(), *self.output.decided()]
+        return [*self.input.auto_settings(), *self.output.auto_settings()]
 
     def check(self, cache: Path, *, estimates: bool = True) -> CheckReport:
         """Return the problems of the data and, if there are none, the estimated cost of the model on it."""
@@ -101,7 +97,12 @@ class Job:
 
     def _as_read(self, splits: dict[Role, Any]) -> dict[str, list[dict[str, str]]]:
         """Return two examples of each split, to make a wrong column visible."""
-        some = [(role, one) for role, split in splits.items() if len(split) for one in self.output.some(split, SHOWN)]
+        some = [
+            (role, one)
+            for role, split in splits.items()
+            if len(split)
+            for one in self.output.sample_examples(split, SHOWN)
+        ]
         rows = [
             {"split": role, "input": excerpt(self.input.name(one.input)), "target": excerpt(" | ".join(one.texts))}
             for role, one in some
@@ -130,11 +131,11 @@ class Job:
     def sample(self) -> str:
         """Return a validation example with the model's current prediction."""
         with evaluating(self.model):
-            return self.output.sample(self.model, self.output.some(self.splits["valid"], 1)[0])
+            return self.output.sample(self.model, self.output.sample_examples(self.splits["valid"], 1)[0])
 
     def example_word(self) -> str | None:
         """Return a validation input as a command-line argument, or else a data file that can be predicted from."""
-        data, word = self.recipe.data, self.input.word(self.output.some(self.splits["valid"], 1)[0].input)
+        data, word = self.recipe.data, self.input.word(self.output.sample_examples(self.splits["valid"], 1)[0].input)
         files = [] if self.input.kinds == ("text",) else [data.test, data.valid, data.train]
         return next((one for one in (word, *files) if one is not None and self._understood(one)), None)
 
@@ -150,7 +151,7 @@ class Job:
         Uses no random numbers: watching a run does not change it. The result is empty for models without attention.
         """
         records = []
-        for example in self.output.some(self.splits["valid"], most):
+        for example in self.output.sample_examples(self.splits["valid"], most):
             with suppress(CallError):
                 options = LookOptions(output=self.output.reference(example))
                 record = replace(self.look(example.input, options), gold=self.output.gold(example))
@@ -162,10 +163,10 @@ class Job:
             told = self.output.tell(self.model, one, options)[0]
             return positional_heads(self.output.case(self.model, one, told), record.attentions)
 
-    def pictures(self) -> list[Picture]:
+    def pictures(self) -> list[ReportPicture]:
         """Return the pictures that the report of a run shows next to its curves."""
         found = self.output.pictures(self.model, self.splits["valid"])
-        for example in self.output.some(self.splits["valid"], PICTURES):
+        for example in self.output.sample_examples(self.splits["valid"], PICTURES):
             with suppress(CallError):
                 record = self.look(example.input)
                 found.append(picture_of(record, " | ".join(example.texts)))
@@ -189,28 +190,29 @@ class Job:
         with evaluating(self.model):
             return self.output.predict(self.model, inputs, **options)
 
-    def predict_arriving(self, take: Take, given: Callable[[Any], Any], *, prefix: str = "") -> Answers:
+    def predict_arriving(self, take: Take, parse: Callable[[Any], Any], *, prefix: str = "") -> Answers:
         """Predict inputs that arrive during the work; `given(one)` converts each into an input of `predict`."""
         refuse(self.recipe.job, self.output, prefix=prefix)
         with evaluating(self.model):
-            yield from self.output.predict_arriving(self.model, take, given, prefix=prefix)
+            yield from self.output.predict_arriving(self.model, take, parse, prefix=prefix)
 
-    def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
-        """Predict one input; call `tell(piece, text so far)` during decoding. An exception in `tell` stops the work."""
+    def stream(self, one: Any, on_text: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
+        """Predict one input; call `tell(piece, text so far)` during decoding. An exception in `on_text` stops the
+        work."""
         with evaluating(self.model):
-            return self.output.stream(self.model, one, tell, prefix=prefix)
+            return self.output.stream(self.model, one, on_text, prefix=prefix)
 
-    def count_workers(self, asked: int | None, inputs: int | None) -> int:
+    def count_workers(self, workers: int | None, inputs: int | None) -> int:
         """Return the number of worker processes; `asked=None` means choose automatically, `inputs=None` unknown."""
-        if asked is not None and asked < 1:
-            raise CallError(f"workers={asked} must be at least 1")
-        if self.output.by_chance and asked is not None and asked > 1:
+        if workers is not None and workers < 1:
+            raise CallError(f"workers={workers} must be at least 1")
+        if self.output.is_sampling and workers is not None and workers > 1:
             raise CallError(
-                f"workers={asked}: sampling depends on all inputs together. Give workers=1, or decode "
+                f"workers={workers}: sampling depends on all inputs together. Give workers=1, or decode "
                 "without sampling (decoding.temperature=0, or decoding.sample=false)"
             )
-        alone = self.output.by_chance or device_of(self.model).type != "cpu"
-        return asked or (1 if alone else fitting(inputs))
+        alone = self.output.is_sampling or device_of(self.model).type != "cpu"
+        return workers or (1 if alone else fitting(inputs))
 
     def score(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Prediction]:
         with evaluating(self.model):
@@ -256,7 +258,7 @@ class Job:
                     raise CallError("this model compares its input with another: give it with output= or --target")
                 return explain(how, case, None, choice)
             case, other = (
-                self._case(each, replace(self.output.again(self.model, told, each), instead=told.instead), options)
+                self._case(each, replace(self.output.rescore(self.model, told, each), instead=told.instead), options)
                 for each in (one, against)
             )
             return explain(how, case, other, choice)
@@ -279,28 +281,42 @@ class Job:
                     cases.append(self.output.case(self.model, example.input, told))
             return head_profile(cases)
 
-    def _told(self, one: Any, options: LookOptions) -> list[Told]:
+    def _told(self, one: Any, options: LookOptions) -> list[OutputRef]:
         found = self.output.tell(self.model, one, options)
         if options.instead is None:
             return found
         return [replace(told, instead=self.output.choice(options.instead)) for told in found]
 
-    def _case(self, one: Any, told: Told, options: LookOptions) -> Case:
-        return replace(self.output.case(self.model, one, told), instead=options.instead)
+    def _case(self, one: Any, ref: OutputRef, options: LookOptions) -> ExplainTarget:
+        return replace(self.output.case(self.model, one, ref), instead=options.instead)
 
-    def _record(self, one: Any, told: Told, options: LookOptions) -> AttentionRecord:
-        if told.instead is not None:
+    def _record(self, one: Any, ref: OutputRef, options: LookOptions) -> AttentionRecord:
+        if ref.instead is not None:
             require_contrast(options.method)
-        case = self.output.case(self.model, one, told)
+        case = self.output.case(self.model, one, ref)
         found = attentions(case, options.method)
         method = method_shown(case, options.method, found)
         method = method if options.instead is None else f"{method}, and not {options.instead!r}"
-        alone = case if told.instead is None else self.output.case(self.model, one, replace(told, instead=None))
+        alone = case if ref.instead is None else self.output.case(self.model, one, replace(ref, instead=None))
         record = AttentionRecord(
-            found, case.axes, method=method, model=options.name, input=self.input.name(one), output=told.text,
-            score=told.score, scores=step_scores(alone), gold=options.gold,
-            next_tokens=self.output.next_tokens(self.model, one, told), said=told.said,
+            found, case.axes, method=method, model=options.name, input=self.input.name(one), output=ref.text,
+            score=ref.score, scores=step_scores(alone), gold=options.gold,
+            next_tokens=self.output.next_tokens(self.model, one, ref), said=ref.said,
             evidence=tuple(figure for one in found for figure in one.figures),
             forced=options.output is not None,
         )  # fmt: skip
-        return self.output.looked(record, told)
+        return self.output.finalize_record(record, ref)
+
+
+def make_job(recipe: Recipe) -> Job:
+    """Return the job of a recipe: its input, and its output over that."""
+    row = JOBS[recipe.job]
+    where = row.input[recipe.data.kind] if isinstance(row.input, Mapping) else row.input
+    input = load_object(where)(recipe) if isinstance(where, str) else _joint(recipe, *where)
+    return Job(recipe, input, load_object(row.output)(recipe, input))
+
+
+def _joint(recipe: Recipe, first: str, second: str) -> Input:
+    from regard.inputs.joint import JointInput
+
+    return JointInput(recipe, load_object(first)(recipe), load_object(second)(recipe))

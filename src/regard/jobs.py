@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.catalog import load_object
 
 if TYPE_CHECKING:
-    from regard.inputs.base import Input
-    from regard.job import Job
     from regard.settings.recipe import Recipe
 
 PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
-TWO_TEXTS = "regard.inputs.text.two_texts_input:TwoTextsInput"
+TWO_TEXTS = "regard.inputs.text.input:TwoTextsInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
 SERIES = "regard.inputs.series.input:SeriesInput"
-WINDOWS = "regard.inputs.series.window_input:WindowInput"
+WINDOWS = "regard.inputs.series.input:WindowInput"
 QUESTION = "regard.inputs.question.input:QuestionInput"
 
+#: What makes the job of a recipe, for modules below it.
+MAKE_JOB = "regard.job:make_job"
 
-class Row(NamedTuple):
+
+class JobRow(NamedTuple):
     """Paths of the classes for the recipe, the input and the output of a job, each as "package.module:name".
 
     `input` is usually one class; a pair if both come together; or a mapping from each `data.kind` to a class.
@@ -43,46 +44,48 @@ class Row(NamedTuple):
     output: str
 
 
-JOBS: dict[str, Row] = {
-    "answer": Row("regard.outputs.span.settings:AnswerRecipe", QUESTION, "regard.outputs.span.output:SpanOutput"),
-    "ask": Row("regard.outputs.text.picture_settings:AskRecipe", (IMAGE, TEXT), "regard.outputs.text.replies:Replies"),
-    "caption": Row(
-        "regard.outputs.text.picture_settings:CaptionRecipe", IMAGE, "regard.outputs.text.captions:Captions"
+JOBS: dict[str, JobRow] = {
+    "answer": JobRow("regard.tasks.span.settings:AnswerRecipe", QUESTION, "regard.tasks.span.output:SpanOutput"),
+    "ask": JobRow(
+        "regard.tasks.text.picture_settings:AskRecipe",
+        (IMAGE, TEXT),
+        "regard.tasks.text.captions:VisualQuestionAnswering",
     ),
-    "classify": Row(
-        "regard.outputs.labels.settings:ClassifyRecipe",
+    "caption": JobRow("regard.tasks.text.picture_settings:CaptionRecipe", IMAGE, "regard.tasks.text.captions:Captions"),
+    "classify": JobRow(
+        "regard.tasks.labels.settings:ClassifyRecipe",
         {"text": TEXT, "texts": TWO_TEXTS, "image": IMAGE, "sound": SOUND, "series": SERIES},
-        "regard.outputs.labels.output:LabelsOutput",
+        "regard.tasks.labels.output:LabelsOutput",
     ),
-    "draw": Row("regard.outputs.picture.settings:DrawRecipe", TEXT, "regard.outputs.picture.output:PictureOutput"),
-    "encode": Row("regard.outputs.vector.settings:EncodeRecipe", TEXT, "regard.outputs.vector.encode:VectorOutput"),
-    "forecast": Row(
-        "regard.outputs.values.settings:ForecastRecipe", WINDOWS, "regard.outputs.values.output:ValuesOutput"
+    "draw": JobRow("regard.tasks.picture.settings:DrawRecipe", TEXT, "regard.tasks.picture.output:PictureOutput"),
+    "encode": JobRow("regard.tasks.vector.settings:EncodeRecipe", TEXT, "regard.tasks.vector.encode:VectorOutput"),
+    "forecast": JobRow(
+        "regard.tasks.values.settings:ForecastRecipe", WINDOWS, "regard.tasks.values.output:ValuesOutput"
     ),
-    "generate": Row(
-        "regard.outputs.text.generate_settings:GenerateRecipe", PROMPT, "regard.outputs.text.continuation:Continuation"
+    "generate": JobRow(
+        "regard.tasks.text.settings:GenerateRecipe", PROMPT, "regard.tasks.text.continuation:Continuation"
     ),
-    "match": Row(
-        "regard.outputs.vector.settings:MatchRecipe",
-        "regard.outputs.vector.two_towers:image_input",
-        "regard.outputs.vector.match:Match",
+    "match": JobRow(
+        "regard.tasks.vector.settings:MatchRecipe",
+        "regard.tasks.vector.match:image_input",
+        "regard.tasks.vector.match:Match",
     ),
-    "tag": Row(
-        "regard.outputs.tags.settings:TagRecipe",
+    "tag": JobRow(
+        "regard.tasks.tags.settings:TagRecipe",
         "regard.inputs.text.words:WordsInput",
-        "regard.outputs.tags.output:TagsOutput",
+        "regard.tasks.tags.output:TagsOutput",
     ),
-    "transcribe": Row(
-        "regard.outputs.text.transcribe_settings:TranscribeRecipe",
+    "transcribe": JobRow(
+        "regard.tasks.text.settings:TranscribeRecipe",
         SOUND,
-        "regard.outputs.text.transcription:Transcription",
+        "regard.tasks.text.transcription:Transcription",
     ),
-    "translate": Row(
-        "regard.outputs.text.settings:TranslateRecipe", TEXT, "regard.outputs.text.translation:Translation"
+    "translate": JobRow(
+        "regard.tasks.text.settings:TranslateRecipe", TEXT, "regard.tasks.text.translation:Translation"
     ),
 }
 
-_WRITE = "regard.outputs.text.defaults"
+_WRITE = "regard.tasks.text.settings"
 
 #: Input and target of a user's data → its job, and the module that decides the settings.
 FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
@@ -92,12 +95,12 @@ FROM_DATA: dict[tuple[str, str], tuple[str, str]] = {
     ("sound", "text"): ("transcribe", f"{_WRITE}:transcribe"),
     ("image+text", "text"): ("ask", f"{_WRITE}:ask"),
     **{
-        (kind, "label"): ("classify", "regard.outputs.labels.defaults:decide")
+        (kind, "label"): ("classify", "regard.tasks.labels.settings:decide")
         for kind in ("text", "texts", "image", "sound", "series")
     },
-    ("text", "tags"): ("tag", "regard.outputs.tags.defaults:decide"),
-    ("question", "span"): ("answer", "regard.outputs.span.defaults:decide"),
-    ("series", "values"): ("forecast", "regard.outputs.values.defaults:decide"),
+    ("text", "tags"): ("tag", "regard.tasks.tags.settings:decide"),
+    ("question", "span"): ("answer", "regard.tasks.span.settings:decide"),
+    ("series", "values"): ("forecast", "regard.tasks.values.settings:decide"),
 }
 
 
@@ -128,19 +131,3 @@ BEGIN: dict[str, str] = {
 def recipe_class(job: str) -> "type[Recipe]":
     """Return the recipe class of a job."""
     return load_object(JOBS[job].recipe)
-
-
-def make(recipe: "Recipe") -> "Job":
-    """Return the job of a recipe, with its input and output."""
-    from regard.job import Job
-
-    row = JOBS[recipe.job]
-    where = row.input[recipe.data.kind] if isinstance(row.input, Mapping) else row.input
-    input = load_object(where)(recipe) if isinstance(where, str) else _joint(recipe, *where)
-    return Job(recipe, input, load_object(row.output)(recipe, input))
-
-
-def _joint(recipe: "Recipe", first: str, second: str) -> "Input":
-    from regard.inputs.joint import JointInput
-
-    return JointInput(recipe, load_object(first)(recipe), load_object(second)(recipe))

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import CallError, missing_package
 from regard.files.atomic import recover
-from regard.light.description import is_export
+from regard.light.session import is_export
 
 if TYPE_CHECKING:
     from regard.api import Run
-    from regard.light.run import LightRun
+    from regard.light.run import OnnxRun
 
-    AnyRun = Run | LightRun
+    AnyRun = Run | OnnxRun
 
 
 def load(folder: str | Path, *, quantize: Any = None) -> "AnyRun":

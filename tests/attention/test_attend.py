@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from regard.attention import Dot, ScaledDot, attend, fused_dot, masks
+from regard.attention import Dot, ScaledDot, attend, masks, streaming
 
 attend_module = sys.modules["regard.attention.attend"]  # whose name in the package is that of the function
 
@@ -179,7 +179,7 @@ def test_empty_rows_where_the_kernel_does_not_see_to_them(monkeypatch):
     for extra in (None, bias):
         results = []
         for safe in ({"cpu"}, set()):
-            monkeypatch.setattr(fused_dot, "EMPTY_ROWS_ARE_SAFE_ON", safe)
+            monkeypatch.setattr(streaming, "EMPTY_ROWS_ARE_SAFE_ON", safe)
             context, _ = attend(Dot(), query, key, value, mask, bias=extra)
             results.append([context, *torch.autograd.grad(context.square().sum(), [query, key, value])])
         for one, other in zip(*results, strict=True):

@@ -109,7 +109,7 @@ def test_leading_dimensions_broadcast(name):
 def test_size_of_a_tanh_form():
     form = Additive(3, 3, 7).normal_form(torch.randn(2, 1, 5, 3), torch.randn(3, 11, 3))
     assert isinstance(form, TanhForm)
-    assert form.held() == 2 * 3 * 5 * 11 * 7
+    assert form.peak_elements() == 2 * 3 * 5 * 11 * 7
 
 
 @pytest.mark.parametrize("score", [Bilinear(3, 5), Additive(3, 5, 7), Concat(3, 5, 7)])

@@ -6,7 +6,7 @@ from attention_parts import PeakMemory, random_parts
 from torch.testing import assert_close
 
 from regard import catalog
-from regard.attention import Additive, Attention, TanhForm, Trace, masks, score, streaming_attention, streaming_plan
+from regard.attention import Additive, Attention, TanhForm, Trace, masks, score, streaming_attention, tanh_table
 
 
 def direct(form, value, mask=None, bias=None):
@@ -26,7 +26,7 @@ def random_form(lead, Q, K, D, Dv, dtype=torch.float32):
 # Tiles of one pair, of a few, of several batch rows, and of everything at once
 @pytest.fixture(params=[1, 60, 300, 10**6])
 def tile(request, monkeypatch):
-    monkeypatch.setattr(streaming_plan, "TILE_ON_CPU", request.param)
+    monkeypatch.setattr(tanh_table, "TILE_ON_CPU", request.param)
 
 
 @pytest.mark.usefixtures("tile")
@@ -145,6 +145,6 @@ def test_looking_costs_what_the_weights_cost(name, gradients):
     with PeakMemory() as meter, Trace(layer, gradients=gradients) as seen:
         context = layer(x, memory)
         seen.gradients(context.square().sum()) if gradients else context.sum().backward()
-    assert meter.peak < 12 * n * n * 4 + 4 * streaming_plan.TILE_ON_CPU
+    assert meter.peak < 12 * n * n * 4 + 4 * tanh_table.TILE_ON_CPU
     assert_close(context, layer(x, memory))
     assert_close(seen[seen.names[0]], layer.score(x, memory).softmax(-1))

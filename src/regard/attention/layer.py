@@ -18,10 +18,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
-from regard.attention.head_mask import masked_heads
-from regard.attention.role import Role
-from regard.attention.scaled_dot import ScaledDot
-from regard.attention.score import Score
+from regard.attention.masks import masked_heads
+from regard.attention.score import Role, Score
+from regard.attention.scores import ScaledDot
 from regard.attention.trace import tracing
 
 

@@ -18,17 +18,53 @@ score is used in `MultiHead`.
 import math
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.leading_shape import leading_shape
-from regard.attention.role import Role
+from regard.attention.masks import leading_shape
 from regard.attention.tanh_table import tanh_table
 from regard.errors import CallError
-from regard.native import kernels
+from regard.kernels import inference
+
+# The role of an attention module: what attends to what, and in which layer.
+#
+#     encoder   the vectors of an input attend to each other
+#     decoder   each step of an output attends to the steps before it
+#     cross     each step of an output attends to the memory of an input
+#     pooling   one learned query attends to a memory
+#     gate      no weights over keys, but a factor on the context
+#
+# The code that builds a model sets the role (`module.role = Role("cross", 2)`). A trace stores it with the weights,
+# so that module names need not be parsed. Recurrent layers have a similar mark: `Recurrence`.
+
+RoleKind = Literal["encoder", "decoder", "cross", "pooling", "gate"]
+M = TypeVar("M", bound=nn.Module)
+
+
+class Role(NamedTuple):
+    """`followed`: vectors keep their positions from one layer to the next, so that weights can be followed through
+    them; in a CNN, convolutions mix neighbors between the layers."""
+
+    kind: RoleKind
+    layer: int = 0
+    followed: bool = True
+
+
+class Recurrence(NamedTuple):
+    """The role of a recurrent layer (`module.recurrence`): whether its states read an input or write an output.
+    `backward`: its input is reversed, the last vector first."""
+
+    kind: Literal["encoder", "decoder"]
+    backward: bool = False
+
+    def of(self, layer: M) -> M:
+        """Set this role on the layer and return the layer."""
+        object.__setattr__(layer, "recurrence", self)
+        return layer
+
 
 # A tanh form of at most this many numbers (four megabytes in float32; usually a step of a recurrent decoder) is faster
 # computed directly than in tiles, and there is no memory to save.
@@ -81,7 +117,7 @@ class TanhForm(NamedTuple):
     def table(self) -> Float[Tensor, "*b Q K"]:
         """Return all Q×K scores. The intermediate tensor of Q×K×D is stored only if it is small."""
         query, key, weight = (at_least_float32(x) for x in self)
-        if self.by_kernel() or self.held() > SMALL:
+        if self.by_kernel() or self.peak_elements() > SMALL:
             return tanh_table(query, key, weight)
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)) @ weight
 
@@ -105,7 +141,7 @@ class TanhForm(NamedTuple):
         others = len(terms) - len(largest)
         return " + ".join([*shown, *([f"{rest:.3g} of {others} other terms"] if others else [])])
 
-    def held(self) -> int:
+    def peak_elements(self) -> int:
         """Return the number of elements in the intermediate tensor of the direct equation: rows × Q × K × D."""
         lead = leading_shape(self.query, self.key)
         scores = math.prod(lead) * self.query.shape[-2] * self.key.shape[-2]
@@ -113,7 +149,7 @@ class TanhForm(NamedTuple):
 
     def by_kernel(self) -> bool:
         """Whether a kernel computes the table without an intermediate tensor."""
-        return not torch.is_grad_enabled() and kernels.available(*self)
+        return not torch.is_grad_enabled() and inference.available(*self)
 
 
 class Score(nn.Module, ABC):
@@ -139,7 +175,9 @@ class Score(nn.Module, ABC):
         """Return the scores by the plain equation."""
 
     @abstractmethod
-    def pair(self, query: Float[Tensor, "*#b Q Dq"], prepared: Float[Tensor, "*#b K Dp"]) -> DotForm | TanhForm:
+    def to_normal_form(
+        self, query: Float[Tensor, "*#b Q Dq"], prepared: Float[Tensor, "*#b K Dp"]
+    ) -> DotForm | TanhForm:
         """Return the normal form of queries and prepared keys."""
 
     def prepare(self, key: Float[Tensor, "*b K Dk"]) -> Float[Tensor, "*b K Dp"]:
@@ -150,7 +188,7 @@ class Score(nn.Module, ABC):
         self, query: Float[Tensor, "*#b Q Dq"], key: Float[Tensor, "*#b K Dk"], *, prepared: bool = False
     ) -> DotForm | TanhForm:
         """Return the form that `attend` uses; `prepared`: `key` has been through `prepare`."""
-        return self.pair(query, key if prepared else self.prepare(key))
+        return self.to_normal_form(query, key if prepared else self.prepare(key))
 
     def slopes(self, form: DotForm | TanhForm) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
         """Return (a, b) with e = a · q + b · k for one query and one key, for vectors of the form."""

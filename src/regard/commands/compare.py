@@ -10,30 +10,30 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from rich.table import Table
 
-from regard import api, config, jobs
-from regard.auto.begin import begin, is_data
-from regard.errors import CallError, RegardError
+from regard import api, config
+from regard.detect.begin import is_data, make_recipe
+from regard.errors import CallError, RegardError, nearest
 from regard.files import atomic
-from regard.report.charts import Line, line_chart
-from regard.report.page import Section, page, table, words
-from regard.report.run import COLORS, curves
+from regard.job import make_job
+from regard.report.charts import ChartLine, line_chart
+from regard.report.run import COLORS, Section, curves, page, table, words
 from regard.report.run_files import RunFiles
+from regard.runs.request import read_recipe, run_begun
 from regard.settings.recipe import Recipe, Variant
-from regard.train_request import run_begun
 
 COSTS = ("parameters", "steps", "seconds", "memory MB")
 WITH_IT = ("exact_match", "aer")  # columns of the terminal table besides the first score
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """The results of one trained variant."""
 
     name: str
@@ -53,7 +53,7 @@ class Comparison:
     """The results of all variants; `page` is the HTML file that shows them."""
 
     recipe: str
-    rows: list[Row]
+    rows: list[ComparisonRow]
     page: Path
     shared: tuple[str, ...]  # which of data, budget and seed are the same for all
 
@@ -85,7 +85,7 @@ class Comparison:
             table.add_row(row.name, *self.cells(row, shown))
         return table
 
-    def cells(self, row: Row, names: Sequence[str]) -> list[str]:
+    def cells(self, row: ComparisonRow, names: Sequence[str]) -> list[str]:
         scores = [_number(row.scores[name]) if name in row.scores else "–" for name in names]
         costs = [f"{row.parameters:,}", f"{row.steps:,}", f"{row.seconds:.0f}", f"{row.peak_memory / 2**20:.0f}"]
         return [*scores, *costs]
@@ -136,7 +136,7 @@ def _variants(
         if is_data(recipe):
             if not vary:
                 raise CallError(f"nothing to compare on {recipe}: give values, such as --vary model.width=64,128")
-            recipe = str(begin(recipe, output / "recipe", overrides=overrides, tell=_report))
+            recipe = str(make_recipe(recipe, output / "recipe", overrides=overrides, report=_report))
         return recipe, _read(recipe, overrides, vary)
     except CallError as error:
         if not (lists := [text for text in overrides if "," in text]):
@@ -150,7 +150,7 @@ def _report(message: str) -> None:
 
 def require_test_data(settings: Recipe) -> None:
     """Raise before training if there is no test data."""
-    job = jobs.make(settings)
+    job = make_job(settings)
     if not job.output.has_test_data:
         raise job.input.no_test_data()
 
@@ -176,7 +176,7 @@ def _read(recipe: str, overrides: tuple[str, ...], vary: tuple[str, ...]) -> lis
     return [(v, config.build(config.override(base, v.set), f"{recipe} with {v.name}")) for v in variants]
 
 
-def _train(variant: Variant, settings: Recipe, output: Path, *, check: bool) -> Row:
+def _train(variant: Variant, settings: Recipe, output: Path, *, check: bool) -> ComparisonRow:
     """Train in a separate process, so that memory is measured per variant and runs stay independent."""
     folder = output / re.sub(r"[^\w.=+-]+", "_", variant.name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def _train(variant: Variant, settings: Recipe, output: Path, *, check: bool) -> 
         raise RegardError(f"the variant {variant.name!r} ended with exit code {code}")
     run = api.load(folder)
     summary, scores = run.summary(), run.evaluate()
-    return Row(
+    return ComparisonRow(
         variant.name, variant.set, str(folder), scores.values, summary["parameters"], summary["step"],
         summary["seconds"], usage.ru_maxrss * 1024, summary["history"], scores.details.get("bleu by source length", []),
     )  # fmt: skip
@@ -221,10 +221,10 @@ def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
-def _by_length(rows: list[Row]) -> list[Line]:
+def _by_length(rows: list[ComparisonRow]) -> list[ChartLine]:
     """Plot BLEU by source length, as in Bahdanau et al. 2014, figure 2 (arXiv:1409.0473)."""
     return [
-        Line(
+        ChartLine(
             row.name,
             [int(re.match(r"\d+", part["words"])[0]) for part in row.by_length],  # pyright: ignore[reportOptionalSubscript]
             [part["bleu"] for part in row.by_length],
@@ -233,3 +233,50 @@ def _by_length(rows: list[Row]) -> list[Line]:
         )
         for n, row in enumerate(rows)
     ]
+
+
+# `regard verify RECIPE`: check whether this machine reaches the score that a recipe promises.
+
+
+@dataclass(frozen=True)
+class ScoreVerdict:
+    """The promised score and the reached one."""
+
+    recipe: str
+    metric: str
+    expected: float
+    spread: float
+    reached: float
+    mode: Literal["min", "max"] = "max"
+
+    @property
+    def met(self) -> bool:
+        """Return whether the promise is met, up to the spread over seeds and machines. Better scores always pass."""
+        if self.mode == "min":
+            return self.reached <= self.expected + self.spread
+        return self.reached >= self.expected - self.spread
+
+    def sentence(self) -> str:
+        held = "holds" if self.met else "DOES NOT HOLD"
+        promised = f"{self.expected:g} ± {self.spread:g}"
+        return f"{self.recipe}: test {self.metric} {self.reached:.4g}, promised {promised}: {held}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "met": self.met}
+
+
+def verify(recipe: str, overrides: tuple[str, ...], output: Path) -> ScoreVerdict:
+    """Train (or resume) the recipe in `output`, evaluate it, and compare."""
+    if is_data(recipe) and not any(text.startswith("expected.") for text in overrides):
+        raise CallError(f"{recipe} is data, without a score to verify; give expected.metric= and expected.score=")
+    settings = read_recipe(recipe, overrides, output)
+    promise = settings.expected
+    if promise is None:
+        raise CallError(f"{recipe} has no expected score to verify; give expected.metric= and expected.score=")
+    require_test_data(settings)
+    scores = api.train(settings, output=output).evaluate().values
+    if promise.metric not in scores:
+        raise CallError(
+            f"expected.metric={promise.metric!r} is not a score of this job{nearest(promise.metric, scores)}"
+        )
+    return ScoreVerdict(recipe, promise.metric, promise.score, promise.spread, scores[promise.metric], promise.mode)

@@ -11,10 +11,11 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from regard import __version__, config
+from regard import config
 from regard.errors import CallError, pip_install
-from regard.files.user_cache import user_cache
-from regard.native.compiled import NotCompiledError, compiled
+from regard.files.hub import user_cache
+from regard.kernels.compiled import NotCompiledError, compile_kernels
+from regard.version import __version__
 
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?[^;]*(?:;.*extra == ['\"]([\w-]+)['\"])?")
 DEVELOPMENT = {"dev"}  # extras for developers only
@@ -96,7 +97,7 @@ def examine(runs: Path = Path("runs")) -> Health:
 
 def _kernels() -> str | None:
     try:
-        compiled()
+        compile_kernels()
     except NotCompiledError as problem:
         return str(problem)
     return None
@@ -110,7 +111,7 @@ def _requirements() -> tuple[list[str], list[Extra]]:
         match = REQUIREMENT.match(text)
         assert match is not None, text
         (needed if match[2] is None else optional.setdefault(match[2], [])).append(match[1])
-    recipes = {name: config.load_recipe(file) for name, file in config.packaged().items()}
+    recipes = {name: config.load_recipe(file) for name, file in config.packaged_recipes().items()}
     extras = []
     for name, packages in optional.items():
         if name in DEVELOPMENT:

@@ -12,14 +12,14 @@ from rich.console import Console
 from regard import look as pictures
 from regard.commands.options import settings_and_words
 from regard.errors import CallError, nearest
-from regard.look.exchange import exchanged
 from regard.look.files import as_dict
 from regard.look.methods import METHODS
+from regard.look.methods.patching import exchange_words
 from regard.look.records import AttentionRecord, Head, Kind
 from regard.look.render import require_suffix
 from regard.look.terminal import picture
 from regard.look.value_table import ValueTable
-from regard.look.views import Shown, View, suitable_view
+from regard.look.views import ShownView, View, suitable_view
 from regard.metrics.alignment import PHARAOH, Gold
 
 POSITIONS = "positions"  # instead of a run: show sinusoidal positions
@@ -29,7 +29,7 @@ ASKED = {"kind", "target", "prefix", "without", "about"}  # options that all vie
 EXPLAINED = ASKED | {"explain", "against_input", "exchange", "by", "instead", "row"}
 
 
-class Wish(NamedTuple):
+class LookRequest(NamedTuple):
     """Options of `regard look`, as given on the command line."""
 
     view: str | None = None
@@ -59,40 +59,40 @@ class Wish(NamedTuple):
     sample: bool = False
 
 
-def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+def look(run: Path, inputs: tuple[str, ...], output: Path | None, request: LookRequest, as_json: bool) -> None:
     """Draw in the terminal or to a file (the suffix sets its type); `--json` prints the record."""
     if output is not None:
         require_suffix(output)
-    if str(run).startswith("hf:") and (wish.profile or wish.explain is not None):
+    if str(run).startswith("hf:") and (request.profile or request.explain is not None):
         raise CallError("--profile and --explain need a run of regard; `regard import` converts models of many kinds")
-    if wish.profile:
+    if request.profile:
         return profile(run, inputs, output, as_json)
-    if wish.weight is not None:
-        return weight(run, inputs, output, wish, as_json)
-    if wish.explain is not None:
-        return explain(run, inputs, output, wish, as_json)
-    if wish.against_input is not None or wish.exchange is not None:
+    if request.weight is not None:
+        return weight(run, inputs, output, request, as_json)
+    if request.explain is not None:
+        return explain(run, inputs, output, request, as_json)
+    if request.against_input is not None or request.exchange is not None:
         raise CallError("--against-input and --exchange need --explain patching")
-    if run.suffix == ".npz" and (inputs or wish.method != "raw"):
+    if run.suffix == ".npz" and (inputs or request.method != "raw"):
         raise CallError(f"{run} is a saved record, with its own input and method: give no input or --method")
-    record = taken(run, inputs, wish)
+    record = get_record(run, inputs, request)
     against = None
-    if wish.against is not None:
-        if wish.about == "-":
+    if request.against is not None:
+        if request.about == "-":
             raise CallError("standard input can be read only once, but --against reads it twice: use --about FILE")
-        again = wish._replace(target=record.output or None, n_best=None, prefix="", without=(), sample=False)
-        against = taken(wish.against, inputs or (record.input,), again)
-    record, against = (one and read(one, wish) for one in (record, against))
+        again = request._replace(target=record.output or None, n_best=None, prefix="", without=(), sample=False)
+        against = get_record(request.against, inputs or (record.input,), again)
+    record, against = (one and read(one, request) for one in (record, against))
     assert record is not None
-    kind = cast(Kind | None, wish.kind)
-    view = cast(View | None, wish.view) or suitable_view(record, kind, against)
-    shown = Shown(record, view, kind, wish.layer, head_of(wish.head), wish.log, against, wish.row)
+    kind = cast(Kind | None, request.kind)
+    view = cast(View | None, request.view) or suitable_view(record, kind, against)
+    shown = ShownView(record, view, kind, request.layer, head_of(request.head), request.log, against, request.row)
     if output is not None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             pictures.save(
                 record, output, view=shown.view, kind=shown.kind, layer=shown.layer, head=shown.head, log=shown.log,
-                against=against, row=wish.row,
+                against=against, row=request.row,
             )  # fmt: skip
         for warning in caught:
             print(f"regard: {warning.message}", file=sys.stderr)
@@ -105,28 +105,36 @@ def look(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as
         console.print(picture(shown, console))
 
 
-def explain(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+def explain(run: Path, inputs: tuple[str, ...], output: Path | None, request: LookRequest, as_json: bool) -> None:
     """Explain an output as a table of layers, heads or positions."""
     from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
-    known = EXPLAINED | {"layer", "head"} if wish.explain == "scores" else EXPLAINED
-    _refuse_others(wish, known, f"--explain {wish.explain}")
+    known = EXPLAINED | {"layer", "head"} if request.explain == "scores" else EXPLAINED
+    _refuse_others(request, known, f"--explain {request.explain}")
     overrides, texts = _texts(inputs)
     loaded = loading.load(run)
     refuse_no_texts(loaded, texts)
-    subject = subject_of(loaded, wish.about)
-    if wish.against_input is not None and wish.exchange is not None:
+    subject = subject_of(loaded, request.about)
+    if request.against_input is not None and request.exchange is not None:
         raise CallError("give either --against-input or --exchange")
-    second = wish.against_input if wish.exchange is None else exchanged(texts[0], wish.exchange)
+    second = request.against_input if request.exchange is None else exchange_words(texts[0], request.exchange)
     seconds = [] if second is None else inputs_of(loaded, [second], subject)
     table = loaded.explain(
-        inputs_of(loaded, texts, subject)[0], cast(str, wish.explain), overrides,
-        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], prefix=wish.prefix,
-        against_input=seconds[0] if seconds else None, without=wish.without, row=wish.row, instead=wish.instead,
-        kind=cast(Kind | None, wish.kind), by=cast(Any, wish.by), layer=wish.layer,
-        head=None if wish.head == "mean" else cast(Any, head_of(wish.head)),
-    )  # fmt: skip
+        inputs_of(loaded, texts, subject)[0],
+        cast(str, request.explain),
+        overrides,
+        output=None if request.target is None else outputs_of(loaded, [request.target])[0],
+        prefix=request.prefix,
+        against_input=seconds[0] if seconds else None,
+        without=request.without,
+        row=request.row,
+        instead=request.instead,
+        kind=cast(Kind | None, request.kind),
+        by=cast(Any, request.by),
+        layer=request.layer,
+        head=None if request.head == "mean" else cast(Any, head_of(request.head)),
+    )
     _put(table, output, as_json)
 
 
@@ -141,27 +149,35 @@ def profile_of_training(run: Path, inputs: tuple[str, ...], output: Path | None,
     _put(api.load(run).role_history(), output, as_json)
 
 
-def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+def weight(run: Path, inputs: tuple[str, ...], output: Path | None, request: LookRequest, as_json: bool) -> None:
     """Explain one weight, step by step; in a file, the parts of its score."""
     from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
-    _refuse_others(wish, ASKED | {"weight", "by"}, "--weight")
-    if wish.by not in (None, "tokens"):
-        raise CallError(f"--by {wish.by}: --weight takes --by tokens, or none")
+    _refuse_others(request, ASKED | {"weight", "by"}, "--weight")
+    if request.by not in (None, "tokens"):
+        raise CallError(f"--by {request.by}: --weight takes --by tokens, or none")
     overrides, texts = _texts(inputs)
-    places = [part.strip() for part in cast(str, wish.weight).split(",")]
+    places = [part.strip() for part in cast(str, request.weight).split(",")]
     if len(places) not in (2, 4) or not all(part.removeprefix("-").isdecimal() for part in places):
-        raise CallError(f"--weight {wish.weight}: write LAYER,HEAD,ROW,COLUMN or ROW,COLUMN, numbers from 0")
+        raise CallError(f"--weight {request.weight}: write LAYER,HEAD,ROW,COLUMN or ROW,COLUMN, numbers from 0")
     *which, row, column = map(int, places)
     layer, head = which or (None, None)
     loaded = loading.load(run)
     refuse_no_texts(loaded, texts)
     found = loaded.weight(
-        inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], row, column, overrides,
-        kind=cast(Kind | None, wish.kind), layer=layer, head=head, prefix=wish.prefix, without=wish.without,
-        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], tokens=wish.by == "tokens",
-    )  # fmt: skip
+        inputs_of(loaded, texts, subject_of(loaded, request.about))[0],
+        row,
+        column,
+        overrides,
+        kind=cast(Kind | None, request.kind),
+        layer=layer,
+        head=head,
+        prefix=request.prefix,
+        without=request.without,
+        output=None if request.target is None else outputs_of(loaded, [request.target])[0],
+        tokens=request.by == "tokens",
+    )
     if output is not None:
         found.save(output)
         print(f"written: {output}", file=sys.stderr)
@@ -171,9 +187,9 @@ def weight(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, 
         print(found)
 
 
-def _refuse_others(wish: Wish, known: set[str], asked: str) -> None:
-    for name, usual in Wish._field_defaults.items():
-        if name not in known and getattr(wish, name) != usual:
+def _refuse_others(request: LookRequest, known: set[str], asked: str) -> None:
+    for name, usual in LookRequest._field_defaults.items():
+        if name not in known and getattr(request, name) != usual:
             raise CallError(f"{asked} does not support --{name.replace('_', '-')}: remove it")
 
 
@@ -205,52 +221,64 @@ def _texts(inputs: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return list(overrides), texts
 
 
-def taken(run: Path, inputs: tuple[str, ...], wish: Wish) -> AttentionRecord:
+def get_record(run: Path, inputs: tuple[str, ...], request: LookRequest) -> AttentionRecord:
     """Return a saved record, or the record of a model on this input."""
     if run.suffix == ".npz":
         return pictures.load(run)
-    if wish.method not in METHODS:
-        raise CallError(f"--method {wish.method} is not known{nearest(wish.method, METHODS)}")
+    if request.method not in METHODS:
+        raise CallError(f"--method {request.method} is not known{nearest(request.method, METHODS)}")
     overrides, texts = _texts(inputs)
     if str(run).startswith("hf:"):
-        return of_folder(Path(str(run).removeprefix("hf:")), texts[0], overrides, wish)
+        return of_folder(Path(str(run).removeprefix("hf:")), texts[0], overrides, request)
     from regard import loading
     from regard.commands.parse_inputs import inputs_of, outputs_of, refuse_no_texts, subject_of
 
-    decoding: dict[str, Any] = {"n_best": wish.n_best} if wish.n_best else {}
-    if wish.view == "beams" and not wish.n_best:
+    decoding: dict[str, Any] = {"n_best": request.n_best} if request.n_best else {}
+    if request.view == "beams" and not request.n_best:
         decoding["n_best"] = 3
-    of_source = wish.kind in (None, "cross")  # the model's evidence refers to cross-attention
+    of_source = request.kind in (None, "cross")  # the model's evidence refers to cross-attention
     loaded = loading.load(run)
     refuse_no_texts(loaded, texts)
     return loaded.look(
-        inputs_of(loaded, texts, subject_of(loaded, wish.about))[0], overrides,
-        output=None if wish.target is None else outputs_of(loaded, [wish.target])[0], method=wish.method,
-        layer=wish.layer if of_source else None,
-        head=head_of(wish.head) if of_source else "mean", gold=None if wish.gold is None else gold_of(wish.gold),
-        prefix=wish.prefix, without=wish.without, evidence=wish.evidence, instead=wish.instead,
-        sample=wish.sample or None, **decoding,
-    )  # fmt: skip
+        inputs_of(loaded, texts, subject_of(loaded, request.about))[0],
+        overrides,
+        output=None if request.target is None else outputs_of(loaded, [request.target])[0],
+        method=request.method,
+        layer=request.layer if of_source else None,
+        head=head_of(request.head) if of_source else "mean",
+        gold=None if request.gold is None else gold_of(request.gold),
+        prefix=request.prefix,
+        without=request.without,
+        evidence=request.evidence,
+        instead=request.instead,
+        sample=request.sample or None,
+        **decoding,
+    )
 
 
-def of_folder(folder: Path, text: str, overrides: list[str], wish: Wish) -> AttentionRecord:
+def of_folder(folder: Path, text: str, overrides: list[str], request: LookRequest) -> AttentionRecord:
     """Return the record of a Transformers model in a folder."""
-    from regard.look.foreign import look_at_folder
+    from regard.look.watch import look_at_folder
 
-    asked = {"method": wish.method, "gold": wish.gold, "n_best": wish.n_best, "prefix": wish.prefix}
-    asked |= {"without": wish.without, "about": wish.about, "evidence": wish.evidence, "instead": wish.instead}
-    asked["sample"] = wish.sample
+    asked = {"method": request.method, "gold": request.gold, "n_best": request.n_best, "prefix": request.prefix}
+    asked |= {
+        "without": request.without,
+        "about": request.about,
+        "evidence": request.evidence,
+        "instead": request.instead,
+    }
+    asked["sample"] = request.sample
     for name, value in asked.items():
-        if value != Wish._field_defaults[name]:
+        if value != LookRequest._field_defaults[name]:
             raise CallError(f"--{name.replace('_', '-')}: not supported for a Transformers model; remove it")
     if overrides:
         raise CallError(f"{overrides[0]}: a Transformers model has no such setting; remove it")
-    return look_at_folder(folder, text, wish.target)
+    return look_at_folder(folder, text, request.target)
 
 
-def read(record: AttentionRecord, wish: Wish) -> AttentionRecord:
-    record = record.words() if wish.words else record
-    return record.without_specials() if wish.no_specials else record
+def read(record: AttentionRecord, request: LookRequest) -> AttentionRecord:
+    record = record.words() if request.words else record
+    return record.without_specials() if request.no_specials else record
 
 
 def head_of(text: str) -> Head:
@@ -271,26 +299,28 @@ def gold_of(text: str) -> Gold:
     return Gold(frozenset(link for sure, link in links if sure), frozenset(link for sure, link in links if not sure))
 
 
-def look_at_training(run: Path, inputs: tuple[str, ...], output: Path | None, wish: Wish, as_json: bool) -> None:
+def look_at_training(
+    run: Path, inputs: tuple[str, ...], output: Path | None, request: LookRequest, as_json: bool
+) -> None:
     """Show the attention on a validation input, by its number, during training."""
     from regard.look.history import History, load_history
-    from regard.look.render_history import show_history, write_history
+    from regard.look.render import show_history, write_history
 
-    if wish.profile:
+    if request.profile:
         return profile_of_training(run, inputs, output, as_json)
     if len(inputs) > 1 or (inputs and not inputs[0].isdecimal()):
         raise CallError(
             "--training takes the number of a validation input, from 0 (those that training.looks recorded)"
         )
     found = load_history(run, int(inputs[0]) if inputs else 0)
-    history = History(found.steps, tuple(read(record, wish) for record in found.records))
-    kind, head = cast(Kind | None, wish.kind), head_of(wish.head)
-    shown = Shown(history.last, kind=kind, layer=wish.layer, head=head, log=wish.log)
+    history = History(found.steps, tuple(read(record, request) for record in found.records))
+    kind, head = cast(Kind | None, request.kind), head_of(request.head)
+    shown = ShownView(history.last, kind=kind, layer=request.layer, head=head, log=request.log)
     if output is not None:
         write_history(history, shown, output)
         print(f"written: {output}", file=sys.stderr)
     if as_json:
-        print(json.dumps(history.as_dict(kind=kind, layer=wish.layer, head=head), ensure_ascii=False, indent=2))
+        print(json.dumps(history.as_dict(kind=kind, layer=request.layer, head=head), ensure_ascii=False, indent=2))
     elif output is None:
         console = Console()
         console.print(show_history(history, shown, console))
@@ -316,7 +346,7 @@ def look_at_positions(run: Path, output: Path | None, as_json: bool) -> None:
 
 
 def _classic() -> tuple[np.ndarray, str]:
-    from regard.attention.sinusoidal import sinusoids
+    from regard.attention.positions import sinusoids
 
     return sinusoids(50, 128).numpy(), "Sinusoidal positions: PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos"
 

@@ -1,22 +1,26 @@
 """Options and output functions that commands share."""
 
 import difflib
+import errno
 import json
 import os
-from collections.abc import Sequence
+import re
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from regard.errors import meant
+from regard.errors import CallError, RegardError, meant, missing_package
 from regard.synonyms import synonyms
 
 PLAIN = "regard.plain"  # key in a command's context: the number of words after `--`
 DEVICE = "training.device"
 
 
-class Words(click.Command):
+class WordList(click.Command):
     """A command that suggests corrections for unknown options, and records the words after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -70,7 +74,7 @@ def _unknown_option(command: click.Command, ctx: click.Context, option: str, arg
 class Verbs(click.Group):
     """A group that suggests similar commands, and lists commands in the order of definition."""
 
-    command_class = Words
+    command_class = WordList
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         word = args[0] if args else ""
@@ -114,7 +118,7 @@ def emit(document: Any) -> None:
     click.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message to standard error, to keep standard output clean."""
     click.echo(text, err=True)
 
@@ -127,9 +131,9 @@ def show_table(table: Any) -> None:
 
 
 def _recipe_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from regard.config import packaged
+    from regard.config import packaged_recipes
 
-    return [name for name in packaged() if name.startswith(incomplete)]
+    return [name for name in packaged_recipes() if name.startswith(incomplete)]
 
 
 def _without_second_file(context: click.Context, _: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
@@ -209,3 +213,64 @@ def explain_options(command: Any) -> Any:
     ):
         command = option(command)
     return command
+
+
+# The end of a command: its exit code and, if it failed, one sentence.
+
+TOO_MUCH = "not enough memory; try a smaller model, training.max_tokens or decoding.batch_tokens"
+
+
+def run_command(command: Callable[[], Any], asked: Mapping[str, bool]) -> int:
+    """Run a command and return its exit code, however it ends."""
+    try:
+        code = command()
+    except BrokenPipeError:  # the reader of the output has closed it, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except click.ClickException as error:
+        print(f"regard: {_sentence(error)}", file=sys.stderr, flush=True)
+        return error.exit_code
+    except (Exception, KeyboardInterrupt) as error:
+        said, code = explain_error(error)
+        if said is None:  # a bug in regard: print the whole traceback for the report
+            raise
+        if asked.get("debug"):
+            traceback.print_exc()
+        print(f"regard: {said}", file=sys.stderr, flush=True)
+    return code if isinstance(code, int) else 0
+
+
+def _sentence(error: click.ClickException) -> str:
+    """Format an error of click like regard's errors, with the command that lists the choices."""
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    help = (
+        f" ({context.command_path} --help lists all)" if context is not None and "did you mean" not in message else ""
+    )
+    return f"{message[:1].lower()}{message[1:]}{help}"
+
+
+def explain_error(error: BaseException) -> tuple[str | None, int]:
+    """Return a sentence for the user, if there is one, and the exit code."""
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return "stopped", 130
+        case CallError():
+            return str(error), 2
+        case RegardError():
+            return str(error), 1
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return f"the disk is full{_of(error)}; free some space, and run the same command again", 1
+        case OSError(strerror=str(reason)):
+            return f"{reason}{_of(error)}", 1
+        case MemoryError():
+            return TOO_MUCH, 1
+        case ModuleNotFoundError():
+            return missing_package(error.name), 2
+        case RuntimeError() if re.search("out of memory|can't allocate memory", str(error)):  # torch's
+            return TOO_MUCH, 1
+    return None, 1
+
+
+def _of(error: OSError) -> str:
+    return f": {error.filename}" if error.filename else ""

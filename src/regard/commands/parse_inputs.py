@@ -1,15 +1,19 @@
 """Parse the words of a command into inputs and outputs of the job; with `--about`, into questions about a file."""
 
+import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Protocol
 
 from regard.commands.options import plain_words
 from regard.data.columns import FILES
 from regard.data.files import PairSource
-from regard.data.pairs import Bad, Columns
+from regard.data.pairs import Columns, SkippedLine
 from regard.errors import CallError, RegardError, meant
 from regard.files.lines import ending
 from regard.synonyms import synonyms
@@ -130,7 +134,7 @@ def read_inputs(run: "AnyRun", file: Path | None, column: str | None = None, *, 
 
 def _media_file(name: str, table: Path, files: str | None) -> Path:
     """Return the path of a file named in a table: here, in the folder of training files, or next to the table."""
-    from regard.inputs.media_source import files_root
+    from regard.inputs.media_files import files_root
 
     places = [Path(name), files_root(files, table) / name, table.parent / name]
     return next((place for place in places if place.exists()), places[1])
@@ -157,7 +161,7 @@ def _rows(run: "AnyRun", file: Path, column: str | None, about: bool) -> Iterato
         raise CallError(f"no such file: {file}")
     try:
         for row in source.cells(file):
-            if isinstance(row, Bad):
+            if isinstance(row, SkippedLine):
                 if row.kind == "blank":
                     continue
                 raise RegardError(f"{row}; each row needs its own output: repair the row or remove it")
@@ -169,3 +173,79 @@ def _rows(run: "AnyRun", file: Path, column: str | None, about: bool) -> Iterato
         if "column" not in str(error) or len(sides) > 1 or column is not None:
             raise
         raise CallError(f"{error}; name the column of the inputs with --column NAME") from None
+
+
+class PredictionFormat(Protocol):
+    """Write predictions in chunks: as lines or as one JSON array, to standard output or a file."""
+
+    def written(self, predictions: Iterable[Any], *, first: bool) -> str:
+        """Format some predictions; `first`: nothing has been written yet."""
+        ...
+
+    def end(self, *, empty: bool) -> str:
+        """Return the text after the last prediction; `empty`: there were no predictions."""
+        ...
+
+
+@dataclass(frozen=True)
+class LineWriter:
+    """One line per hypothesis; `named`: each starts with the name of its input."""
+
+    scores: bool
+    named: bool = False
+
+    def written(self, predictions: Iterable[Any], *, first: bool) -> str:
+        return "".join(f"{line}\n" for one in predictions for line in self._lines(one))
+
+    def _lines(self, prediction: Any) -> Iterator[str]:
+        for one in prediction.n_best:
+            score = "" if one.score is None else f"{one.score:.4f}"
+            yield "\t".join([*[prediction.input] * self.named, *[score] * self.scores, one.text])
+
+    def end(self, *, empty: bool) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class JsonArray:
+    """One JSON document: `[{...}, {...}]`."""
+
+    def written(self, predictions: Iterable[Any], *, first: bool) -> str:
+        texts = [
+            indent(json.dumps(one.as_dict(), ensure_ascii=False, indent=2), "  ", lambda line: True)
+            for one in predictions
+        ]
+        return ("[\n" if first else ",\n") + ",\n".join(texts) if texts else ""
+
+    def end(self, *, empty: bool) -> str:
+        return "[]\n" if empty else "\n]\n"
+
+
+class StandardOutput:
+    """Counterpart of `ResumableFile` for a terminal or a pipe: each chunk is flushed when written."""
+
+    done, empty = 0, True
+
+    def write(self, text: str, inputs: int) -> None:
+        self.empty = self.empty and not text
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def leave(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+@contextmanager
+def progress(total: int | None, done: int) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar on standard error, if it is a terminal and the work is not short."""
+    if total is None or total - done <= 1 or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda count: bar.advance(task, count)

@@ -6,7 +6,8 @@ pictures, subtitles and tiers are kept until the end.
 
 import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -15,29 +16,88 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from regard import config, loading
 from regard.commands.options import settings_and_words
 from regard.commands.parse_inputs import (
+    JsonArray,
+    LineWriter,
+    PredictionFormat,
+    StandardOutput,
     count_words,
     inputs_of,
     outputs_of,
+    progress,
     read_inputs,
     read_words,
     refuse_no_texts,
     subject_of,
 )
-from regard.commands.prediction_files import Form, JsonArray, Lines, StandardOutput, progress
-from regard.commands.transcripts import SpeedReport, write_timed
 from regard.errors import CallError, RegardError
-from regard.files.resumable import ResumableFile
-from regard.outputs.result import SupportsSave, SupportsSaveTogether
-from regard.workers import Workers
+from regard.files import atomic
+from regard.files.atomic import ResumableFile
+from regard.tasks.result import SupportsSave, SupportsSaveTogether
+from regard.tasks.text.transcript import Transcript
+from regard.work import Workers
 
 if TYPE_CHECKING:
     from regard.loading import AnyRun
+
+# Transcripts as subtitles (WebVTT) or as tiers for phoneticians (TextGrid), and the real-time factor.
+
+ENDINGS = {"vtt": ".vtt", "textgrid": ".TextGrid"}
+
+
+def write_timed(predictions: Sequence[Any], form: str, output: Path | None) -> None:
+    """Write one recording to standard output or a file; several to a folder, named after the recordings."""
+    transcripts = [one for one in predictions if isinstance(one, Transcript)]
+    if len(transcripts) != len(predictions):
+        raise CallError(f"--format {form} needs transcripts of sound: these predictions have no timestamps")
+    if len(transcripts) == 1 and (output is None or not output.is_dir()):
+        return _write(output, transcripts[0].written(form))
+    if output is None or output.is_file():
+        raise CallError(f"--format {form} of {len(transcripts)} recordings needs a folder: --output FOLDER")
+    output.mkdir(parents=True, exist_ok=True)
+    files = [output / (Path(one.input).stem + ENDINGS[form]) for one in transcripts]
+    if len(set(files)) < len(files):
+        raise CallError("two recordings have the same name: rename one, as each transcript needs its own file")
+    for one, file in zip(transcripts, files, strict=True):
+        _write(file, one.written(form))
+    print(f"written: {len(files)} files in {output}", file=sys.stderr)
+
+
+class SpeedReport:
+    """Print problems of recordings and the real-time factor to standard error; time is counted inside `with`."""
+
+    def __init__(self) -> None:
+        self.took = self.seconds = self._begin = 0.0
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self.took += time.perf_counter() - self._begin
+
+    def add(self, predictions: Sequence[Any]) -> None:
+        for one in predictions:
+            if isinstance(one, Transcript):
+                self.seconds += one.seconds
+                if one.note:
+                    print(f"regard: {one.input}: {one.note}", file=sys.stderr)
+
+    def tell(self) -> None:
+        if self.seconds:
+            factor = f"real-time factor {self.took / self.seconds:.3f}"
+            print(f"{self.seconds:,.1f} seconds of sound in {self.took:,.1f} seconds: {factor}", file=sys.stderr)
+
+
+def _write(file: Path | None, text: str) -> None:
+    if file is None:
+        return print(text, end="")
+    atomic.write_text(file, text)
+
 
 PICTURES = (".png", ".svg", ".pdf")
 FEWEST, MOST = 16, 1024  # inputs in a chunk: small at first for early output, then full batches
 
 
-class Wish(NamedTuple):
+class PredictRequest(NamedTuple):
     """Options of `regard predict`, as given on the command line.
 
     With several files, each line starts with the name of its file; unreadable files are reported and skipped. With
@@ -61,38 +121,44 @@ class Wish(NamedTuple):
     column: str | None = None
 
 
-def predict(run: Path, inputs: tuple[str, ...], wish: Wish) -> None:
+def predict(run: Path, inputs: tuple[str, ...], request: PredictRequest) -> None:
     """Print one output per line, in the order of the inputs; with several hypotheses, one per line, best first."""
     overrides, words = settings_and_words(inputs)
-    if words and wish.input_file is not None:
+    if words and request.input_file is not None:
         raise CallError("give inputs either as arguments or with --input FILE")
-    if wish.about == "-" and not words and wish.input_file is None:
+    if request.about == "-" and not words and request.input_file is None:
         raise CallError("--about uses standard input: give the question as an argument, or with --input FILE")
-    if wish.n_best is not None:
-        overrides += (f"decoding.n_best={wish.n_best}",)
-    if wish.column is not None and wish.input_file is None:
-        raise CallError(f"--column {wish.column} names a column of a table: give the table with --input FILE")
-    loaded = loading.load(run, quantize=wish.quantize)
+    if request.n_best is not None:
+        overrides += (f"decoding.n_best={request.n_best}",)
+    if request.column is not None and request.input_file is None:
+        raise CallError(f"--column {request.column} names a column of a table: give the table with --input FILE")
+    loaded = loading.load(run, quantize=request.quantize)
     refuse_no_texts(loaded, words)
-    inputs_in_file = partial(read_inputs, loaded, wish.input_file, wish.column, about=wish.about is not None)
-    total = len(words) if words else None if wish.input_file is None else count_words(inputs_in_file())
-    if wish.targets is not None and total is not None and (outputs := count_words(read_words(wish.targets))) != total:
+    inputs_in_file = partial(read_inputs, loaded, request.input_file, request.column, about=request.about is not None)
+    total = len(words) if words else None if request.input_file is None else count_words(inputs_in_file())
+    if (
+        request.targets is not None
+        and total is not None
+        and (outputs := count_words(read_words(request.targets))) != total
+    ):
         raise CallError(f"{total:,} inputs and {outputs:,} outputs: each input needs its output")
     if words and loaded.job.input.takes_files:
         words = [str(one) for one in loaded.job.input.parse(words)]  # each file of a folder separately
         total = len(words)
-    work = _Work(loaded, overrides, wish, subject_of(loaded, wish.about), total)
+    work = _Progress(loaded, overrides, request, subject_of(loaded, request.about), total)
     work.write(iter(words) if words else inputs_in_file())
     if work.bad:
         of = "the" if work.total is None else f"{work.total:,}"
         raise RegardError(f"{len(work.bad):,} of {of} files could not be read and are skipped")
 
 
-class _Work:
+class _Progress:
     """One call of the command."""
 
-    def __init__(self, run: "AnyRun", overrides: tuple[str, ...], wish: Wish, subject: Any, total: int | None) -> None:
-        self.run, self.overrides, self.wish, self.subject, self.total = run, overrides, wish, subject, total
+    def __init__(
+        self, run: "AnyRun", overrides: tuple[str, ...], request: PredictRequest, subject: Any, total: int | None
+    ) -> None:
+        self.run, self.overrides, self.wish, self.subject, self.total = run, overrides, request, subject, total
         self.speed = SpeedReport()
         self.bad: list[str] = []
         self.several_files = run.job.input.takes_files and total != 1
@@ -119,12 +185,12 @@ class _Work:
             raise CallError(f"{file} is a folder: these outputs are written to a file")
         self._write_pieces(words, self._form())
 
-    def _form(self) -> Form:
+    def _form(self) -> PredictionFormat:
         if self.wish.as_json:
             return JsonArray()
-        return Lines(self.wish.scores or self.wish.targets is not None, named=self.several_files)
+        return LineWriter(self.wish.scores or self.wish.targets is not None, named=self.several_files)
 
-    def _write_pieces(self, words: Iterator[str], form: Form) -> None:
+    def _write_pieces(self, words: Iterator[str], form: PredictionFormat) -> None:
         file = self.wish.output_file
         sink = StandardOutput() if file is None else ResumableFile(file, self._key())
         if sink.done:

@@ -38,7 +38,7 @@ class _Finder(MetaPathFinder):
             sys.meta_path.remove(self)
             self.later()
             return _Loaded(sys.modules[name]).spec if name in sys.modules else None
-        change = {"torch": self._quick, DEFERRED: self._deferred}.get(name)
+        change = {"torch": self._quick, DEFERRED: self._defer}.get(name)
         spec = None if change is None else PathFinder.find_spec(name, path, target)
         if change is not None and spec is not None and spec.loader is not None:
             run = change(spec.loader.exec_module)
@@ -58,7 +58,7 @@ class _Finder(MetaPathFinder):
 
         return quick
 
-    def _deferred(self, run: Run) -> Run:
+    def _defer(self, run: Run) -> Run:
         def defer(module: ModuleType) -> None:
             self.later = lambda: run(module)
 

@@ -10,14 +10,42 @@ from time import monotonic
 import click
 
 from regard import config
-from regard.auto.begin import DEFAULT_TIME, begin, is_data
-from regard.auto.record import named, recorded
-from regard.commands.run_folder import RUNS, run_folder
+from regard.detect.begin import DEFAULT_TIME, data_name, is_data, make_recipe, read_record
 from regard.errors import CallError, nearest
+from regard.files import atomic
 from regard.jobs import JOBS
+from regard.report.run import Section, page, table, tiles, words
 from regard.settings.recipe import Recipe
 from regard.settings.training import seconds
+from regard.tasks.result import Scores, readable
+from regard.training.checkpoint import differences
 from regard.work import Deadline
+
+# Default output folder of a run: `runs/RECIPE`, or `runs/RECIPE-2` if that has another run.
+
+RUNS = Path("runs")
+
+
+def run_folder(recipe: str | Path, settings: Recipe, report: Callable[[str], None]) -> Path:
+    """Return the first folder that is free or has a run of the same recipe, which then resumes."""
+    first = RUNS / Path(recipe).stem
+    others = (first.with_name(f"{first.name}-{number}") for number in count(2))
+    folder = next(one for one in chain([first], others) if _is_free(one, settings))
+    if folder != first and os.environ.get("RANK", "0") == "0":
+        report(f"{first} has another run: using {folder} (-o chooses another folder)")
+    return folder
+
+
+def _is_free(folder: Path, settings: Recipe) -> bool:
+    file = folder / "config.yaml"
+    if not file.is_file():
+        return not folder.exists() or not any(folder.iterdir())
+    try:
+        kept = config.build(config.load_yaml(file), str(file))
+    except CallError:  # from another version or another program
+        return False
+    return not differences(config.as_tree(kept), config.as_tree(settings))
+
 
 __all__ = ["folder_for", "is_data", "recipe_for", "with_second_file"]
 
@@ -30,13 +58,13 @@ def recipe_for(
     time_limit: str | None,
     overrides: tuple[str, ...],
     yes: bool,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> tuple[Path, Deadline]:
     """Return the recipe for the data, in the folder of its run, and the deadline."""
     began = monotonic()
     if job is not None and job not in JOBS:
         raise CallError(f"--job {job}: no such job{nearest(job, JOBS)}")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and recorded(folder) is None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and read_record(folder) is None:
         raise CallError("several processes cannot make one recipe: first run regard train DATA --dry-run -o RUN")
     training = config.override({}, overrides).get("training", {})
     time_limit = time_limit or (training.get("time_limit") if isinstance(training, dict) else None)
@@ -47,7 +75,9 @@ def recipe_for(
     ask = sys.stdin.isatty() and not yes
     sure = (lambda doubt: click.confirm(f"{doubt}. Continue?", default=True, err=True)) if ask else (lambda doubt: True)
     deadline = Deadline(limit or DEFAULT_TIME, began)
-    file = begin(data, folder, job=job, seconds=limit, overrides=overrides, tell=say, sure=sure, deadline=deadline)
+    file = make_recipe(
+        data, folder, job=job, seconds=limit, overrides=overrides, report=report, sure=sure, deadline=deadline
+    )
     return file, deadline
 
 
@@ -61,19 +91,44 @@ def with_second_file(recipe: str, overrides: tuple[str, ...]) -> tuple[str, tupl
     return f"{recipe},{files[0]}", tuple(word for word in overrides if word != files[0])
 
 
-def folder_for(recipe: str, settings: Recipe | None, say: Callable[[str], None]) -> Path:
+def folder_for(recipe: str, settings: Recipe | None, report: Callable[[str], None]) -> Path:
     """Return the default folder of a run; `settings`: of a recipe, None for data."""
-    return _data_folder(recipe) if settings is None else run_folder(recipe, settings, say)
+    return _data_folder(recipe) if settings is None else run_folder(recipe, settings, report)
 
 
 def _data_folder(data: str) -> Path:
     """Return `runs/NAME`, or `runs/NAME-2` if that has a run of other data."""
     first = RUNS / Path(data.split(",")[0].rstrip("/")).resolve().name.split(".")[0]
     others = (first.with_name(f"{first.name}-{number}") for number in count(2))
-    name = named(data)
+    name = data_name(data)
     return next(one for one in chain([first], others) if not one.exists() or _name_of(one) == name)
 
 
 def _name_of(folder: Path) -> str:
-    before = recorded(folder)
+    before = read_record(folder)
     return "" if before is None else before.name
+
+
+# `regard evaluate RUN -o PAGE.html`: write scores, tables and pictures to one page that needs no network.
+
+
+def require_page(file: Path) -> None:
+    """Raise before the computation if the page cannot be written."""
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise CallError(f"{file}: scores are written as a page, FILE.html (--json prints them as JSON)")
+    if not file.absolute().parent.is_dir():
+        raise CallError(f"{file}: there is no folder {file.absolute().parent}")
+
+
+def write_page(scores: Scores, title: str, file: Path) -> None:
+    """Write the page; the file is complete or not written at all."""
+    figures = [(words(name), readable(value)) for name, value in scores.values.items()]
+    notes = "; ".join(f"{name}: {text}" for name, text in scores.notes.items())
+    sections = [Section("Test scores", tiles(figures), notes)]
+    sections += [Section(*picture) for picture in scores.pictures]
+    sections += [
+        Section(name, table(list(rows[0]), [list(row.values()) for row in rows]))
+        for name, rows in scores.details.items()
+        if rows
+    ]
+    atomic.write_text(file, page(title, "", sections))

@@ -3,19 +3,18 @@
 In a recipe, `data.train: corpus:pocket` means `load("pocket", "train")`.
 """
 
-from regard.corpora.loading import PREFIX, Corpora
-from regard.corpora.pair import Pair, words
+from regard.corpora.loading import PREFIX, Corpora, SentencePair, words
 
-__all__ = ["NAMES", "PREFIX", "Pair", "load", "words"]
+__all__ = ["NAMES", "PREFIX", "SentencePair", "load", "words"]
 
-_PAIRS: Corpora[list[Pair]] = Corpora(
+_PAIRS: Corpora[list[SentencePair]] = Corpora(
     "corpus",
     {
-        "follows": "regard.corpora.follows:follows",
-        "languages": "regard.corpora.languages:languages",
+        "follows": "regard.corpora.texts:follows",
+        "languages": "regard.corpora.texts:languages",
         "pocket": "regard.corpora.pocket:pocket",
         "pocket-phrases": "regard.corpora.pocket:phrases",
-        "repeats": "regard.corpora.repeats:repeats",
+        "repeats": "regard.corpora.texts:repeats",
         "spelling": "regard.corpora.spelling:pairs",
     },
 )

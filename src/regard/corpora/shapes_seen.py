@@ -26,7 +26,7 @@ _FIRST = re.compile(rf"{_THING}( is)?")
 _OTHER = re.compile(rf" ({'|'.join(RELATIONS)}) {_THING}")
 
 
-def said(text: str) -> Scene:
+def parse_caption(text: str) -> Scene:
     """Return the scene of a caption of the corpus, without positions."""
     first = _FIRST.match(text)
     others, rest = [], "" if first is None else text[first.end() :]
@@ -38,20 +38,20 @@ def said(text: str) -> Scene:
     return Scene(Thing(first[1], first[2]), tuple(others))
 
 
-class Verdict(NamedTuple):
+class SceneVerdict(NamedTuple):
     """`things`: exactly these shapes in these colors. `relations`: their relations are right, too."""
 
     things: bool
     relations: bool
 
 
-def judged(scene: Scene, found: list[Thing]) -> Verdict:
+def judge_scene(scene: Scene, found: list[Thing]) -> SceneVerdict:
     """Compare detected things with a scene. One thing is above another if the step is more vertical than horizontal."""
     places = {thing.name: (thing.row, thing.column) for thing in found}
     if len(found) != len(scene.things) or places.keys() != {thing.name for thing in scene.things}:
-        return Verdict(False, False)
+        return SceneVerdict(False, False)
     start = np.array(places[scene.first.name])
-    return Verdict(
+    return SceneVerdict(
         True, all(_direction(np.array(places[thing.name]) - start) == relation for relation, thing in scene.others)
     )
 
@@ -61,21 +61,21 @@ def _direction(way: Float[np.ndarray, "2"]) -> str:
     return max(RELATIONS, key=lambda relation: float(np.dot(RELATIONS[relation][1], way)))
 
 
-def seen(picture: UInt8[np.ndarray, "H W 3"]) -> list[Thing]:
+def detect_things(picture: UInt8[np.ndarray, "H W 3"]) -> list[Thing]:
     """Return all things of a picture of any size; unknown ones have `shape` "blot"."""
     pixels = picture.astype(float)
     ground = np.median(pixels.reshape(-1, 3), axis=0)  # shapes never cover half of a picture
-    color, amount = _unmixed(pixels, ground)
+    color, amount = _unmix_colors(pixels, ground)
     found = []
     for number, name in enumerate(COLORS):
-        for part in _connected((color == number) & (amount > 0.5)):
+        for part in _connected_parts((color == number) & (amount > 0.5)):
             if part.mean() >= LEAST:
-                around = _grown(part)
-                found.append(_named(name, np.where(around, np.where(color == number, amount, 0.0), 0.0)))
+                around = _grow(part)
+                found.append(_name_color(name, np.where(around, np.where(color == number, amount, 0.0), 0.0)))
     return found
 
 
-def _unmixed(
+def _unmix_colors(
     pixels: Float[np.ndarray, "H W 3"], ground: Float[np.ndarray, "3"]
 ) -> tuple[Int[np.ndarray, "H W"], Float[np.ndarray, "H W"]]:
     """Return the color of each pixel, and its share, 0 to 1."""
@@ -87,7 +87,7 @@ def _unmixed(
     return color, np.take_along_axis(amounts, color[..., None], -1)[..., 0]
 
 
-def _connected(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
+def _connected_parts(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
     """Return the 4-connected components of a mask."""
     left, parts = set(zip(*(places.tolist() for places in mask.nonzero()), strict=True)), []
     while left:
@@ -101,7 +101,7 @@ def _connected(mask: Bool[np.ndarray, "H W"]) -> list[Bool[np.ndarray, "H W"]]:
     return parts
 
 
-def _grown(part: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
+def _grow(part: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
     """Return the mask with its neighbors above, below, left and right."""
     larger = part.copy()
     larger[1:] |= part[:-1]
@@ -111,7 +111,7 @@ def _grown(part: Bool[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
     return larger
 
 
-def _named(color: str, cover: Float[np.ndarray, "H W"]) -> Thing:
+def _name_color(color: str, cover: Float[np.ndarray, "H W"]) -> Thing:
     area = cover.sum()
     row, column = (float((cover * (place + 0.5)).sum() / area) for place in np.indices(cover.shape))
     top, left = (max(0, int(place - np.sqrt(area))) for place in (row, column))

@@ -14,8 +14,7 @@ import zlib
 from dataclasses import dataclass
 from functools import cache
 
-from regard.corpora.loading import SPLITS
-from regard.corpora.pair import Pair
+from regard.corpora.loading import SPLITS, SentencePair
 from regard.errors import CallError, nearest, pip_install
 
 SPELLED = re.compile(r"[a-z]+(?:'[a-z]+)*")
@@ -52,11 +51,11 @@ def spelling(split: str, *, stress: bool = False) -> list[Spelled]:
     return [Spelled(word, _distinct(sounds, stress)) for word, sounds in _dictionary()[split].items()]
 
 
-def pairs(split: str, *, stress: bool = False) -> list[Pair]:
+def pairs(split: str, *, stress: bool = False) -> list[SentencePair]:
     """Return pairs of letters and phonemes, one for each pronunciation, any of which is right; for validation, the
     first."""
     return [
-        Pair(item.source, reference)
+        SentencePair(item.source, reference)
         for item in spelling(split, stress=stress)
         for reference in (item.references[:1] if split == "valid" else item.references)
     ]

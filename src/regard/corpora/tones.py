@@ -45,21 +45,21 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Call:
+class ToneCall:
     samples: Float[np.ndarray, " N"]
     text: str
     segments: tuple[Segment, ...]
     rate: int = RATE
 
 
-def tones(split: str) -> Iterator[Call]:
+def tones(split: str) -> Iterator[ToneCall]:
     """Yield the calls of train, valid or test."""
     if split not in SIZES:
         raise CallError(f"tones has no split {split!r}{nearest(split, SIZES)}")
     return (call(split, number) for number in range(SIZES[split]))
 
 
-def call(split: str, number: int) -> Call:
+def call(split: str, number: int) -> ToneCall:
     chance = np.random.Generator(np.random.Philox(np.random.SeedSequence([list(SIZES).index(split), number])))
     keys = chance.choice(list(FREQUENCIES), size=chance.integers(SHORTEST, LONGEST + 1)).tolist()
     level = 10 ** (chance.uniform(-26, -6) / 20)
@@ -75,7 +75,7 @@ def call(split: str, number: int) -> Call:
     sound = np.concatenate(parts)
     noise = level * 10 ** (-chance.uniform(3, 30) / 20)
     sound = sound + noise * chance.standard_normal(len(sound))
-    return Call(sound.clip(-1, 1).astype(np.float32), "".join(keys), tuple(segments))
+    return ToneCall(sound.clip(-1, 1).astype(np.float32), "".join(keys), tuple(segments))
 
 
 def tone(key: str, chance: np.random.Generator) -> Float[np.ndarray, " N"]:
@@ -99,4 +99,50 @@ def write(folder: str | Path, split: str = "test", most: int = 10) -> list[Path]
         files.append(folder / f"{split}-{number:03}.wav")
         write_wav(files[-1], made.samples, made.rate)
         files[-1].with_suffix(".txt").write_text(made.text + "\n", encoding="utf-8")
+    return files
+
+
+# Telephone keys for sound classification: one key per second of noise.
+#
+# Keys sound as in `tones`, for 50 to 250 ms, somewhere in 0.6 to 1.2 seconds of white noise, 20 dB below to 6 dB
+# above the key. Nothing else depends on the key. Labels are the digits, "star" and "hash". Every recording depends
+# only on its split and number, and includes the time of the key.
+
+ONE_KEY_SIZES = {"train": 960, "valid": 120, "test": 240}
+NAMES = {key: {"*": "star", "#": "hash"}.get(key, key) for key in FREQUENCIES}
+
+
+def one_key(split: str) -> Iterator[ToneCall]:
+    """Yield the recordings of train, valid or test."""
+    if split not in ONE_KEY_SIZES:
+        raise CallError(f"one-key has no split {split!r}{nearest(split, ONE_KEY_SIZES)}")
+    return (press(split, number) for number in range(ONE_KEY_SIZES[split]))
+
+
+def press(split: str, number: int) -> ToneCall:
+    chance = np.random.Generator(
+        np.random.Philox(np.random.SeedSequence([list(ONE_KEY_SIZES).index(split), number, 1]))
+    )
+    key = list(FREQUENCIES)[number % len(FREQUENCIES)]
+    level, heard = 10 ** (chance.uniform(-26, -6) / 20), tone(key, chance)
+    length = round(chance.uniform(0.6, 1.2) * RATE)
+    place = int(chance.integers(0, length - len(heard)))
+    sound = level * 10 ** (-chance.uniform(-6, 20) / 20) * chance.standard_normal(length)
+    sound[place : place + len(heard)] += level * heard
+    segment = Segment(NAMES[key], place / RATE, (place + len(heard)) / RATE)
+    return ToneCall(sound.clip(-1, 1).astype(np.float32), segment.text, (segment,))
+
+
+def write_one_key(folder: str | Path, split: str = "test", most: int = 24) -> list[Path]:
+    """Write some recordings as files, in a sub-folder for each key, to try a trained model on."""
+    try:
+        from soundfile import write as write_wav
+    except ImportError:
+        raise CallError(f"writing sound needs the package soundfile: {pip_install('regard[audio]')}") from None
+    files = []
+    for number in range(min(most, ONE_KEY_SIZES[split])):
+        made = press(split, number)
+        files.append(Path(folder) / made.text / f"{split}-{number:03}.wav")
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        write_wav(files[-1], made.samples, made.rate)
     return files

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 @dataclass(frozen=True)
-class Counts:
+class OperationCounts:
     """Operations and stored activations of one pass."""
 
     forward: int  # floating-point operations
@@ -47,7 +47,7 @@ def parameter_parts(model: nn.Module, depth: int = 2) -> dict[str, int]:
     return parts
 
 
-def count_pass(model: nn.Module, forward: Callable[[], Tensor]) -> Counts:
+def count_pass(model: nn.Module, forward: Callable[[], Tensor]) -> OperationCounts:
     """Run `forward` and a backward pass from the sum of its result, on the meta device, and count.
 
     `forward` ends with the logits, not with a loss: training takes the loss in blocks and never keeps the logits
@@ -63,7 +63,7 @@ def count_pass(model: nn.Module, forward: Callable[[], Tensor]) -> Counts:
         result.sum().backward()
         total = counter.get_total_flops()
     model.zero_grad(set_to_none=True)
-    return Counts(ahead, total - ahead, kept.numbers, kept.bytes)
+    return OperationCounts(ahead, total - ahead, kept.numbers, kept.bytes)
 
 
 def _matrix_times_vector(matrix: tuple[int, int], *_: object, **__: object) -> int:

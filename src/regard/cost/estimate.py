@@ -15,12 +15,17 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention import MultiHead
 from regard.cost.counting import count_pass, parameter_parts
 from regard.cost.hardware import Hardware
+from regard.encoders.image import VisionTransformer
 from regard.errors import CallError, nearest
+from regard.models.classifier import Classifier
+from regard.models.language_model import LanguageModel
+from regard.models.seq2seq import Seq2Seq
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -82,7 +87,7 @@ class Cost:
 
     def table(self) -> "Table":
         """Return a table for the terminal."""
-        from regard.cost.report import cost_table
+        from regard.cost.picture import cost_table
 
         return cost_table(self)
 
@@ -173,4 +178,104 @@ def cached_numbers(decoder: nn.Module) -> int:
         sum(attention.sizes[1:])  # of queries, keys and values
         for attention in decoder.modules()
         if isinstance(attention, MultiHead)
+    )
+
+
+# Readable numbers with units.
+
+_DURATIONS = (
+    (1e-3, 1e-6, "µs"),  # below this many seconds, shown in units of this many seconds, by this name
+    (1.0, 1e-3, "ms"),
+    (60.0, 1.0, "s"),
+    (3600.0, 60.0, "min"),
+    (48 * 3600.0, 3600.0, "h"),
+    (math.inf, 86400.0, "days"),
+)
+
+
+def duration(seconds: float) -> str:
+    """Format a duration with a suitable unit: `35 µs`, `1.2 s`, `3.5 days`."""
+    unit, name = next((unit, name) for limit, unit, name in _DURATIONS if seconds < limit)
+    return f"{_three_digits(seconds / unit)} {name}"
+
+
+def count(number: int | float) -> str:
+    """Format a count in thousands, millions, billions (10⁹), trillions: `65.1M`, `1.56B`."""
+    for size, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{_three_digits(number / size)}{suffix}"
+    return f"{number:.0f}"
+
+
+def memory(size: int | float) -> str:
+    """Format bytes in powers of 1000, as GPU manufacturers do: `80 GB`."""
+    for unit, suffix in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{_three_digits(size / unit)} {suffix}"
+    return f"{size:.0f} B"
+
+
+def operations(number: int | float) -> str:
+    """Format floating-point operations: `126 MFLOP`, and from 10¹⁵ on as in papers, `3.3e18 FLOP`."""
+    if number >= 1e15:
+        return f"{number:.2g} FLOP".replace("e+", "e")
+    for unit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{_three_digits(number / unit)} {prefix}FLOP"
+    return f"{number:.0f} FLOP"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+# Cost of a model of this package: one pass of each kind of model on synthetic input, for `estimate`.
+
+
+def model_cost(
+    model: nn.Module,
+    *,
+    batch: int,
+    length: int,
+    name: str = "model",
+    hardware: Hardware | None = None,
+    dtype: str | None = None,
+    utilization: float | None = None,
+    training_tokens: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> Cost:
+    """Estimate the cost of a translator, language model or classifier on the meta device. See `estimate`.
+
+    Operations of a translator are per target token and source token: sources are as long as targets.
+    """
+    device = next(model.parameters()).device
+    tokens = torch.ones(batch, length, dtype=torch.long, device=device)
+    unit, decoder = "token", None
+    forward: Callable[[], Tensor]
+    if isinstance(model, Seq2Seq):
+        decoder, forward = model.decoder, lambda: model.logits(model.features(model.encode(tokens), tokens))
+    elif isinstance(model, LanguageModel):
+        decoder, forward = model.decoder, lambda: model.logits(model.features(tokens))
+    elif isinstance(model, Classifier) and isinstance(model.encoder, VisionTransformer):
+        images = torch.zeros(batch, model.encoder.channels, *model.encoder.size, device=device)
+        unit, forward = "image", lambda: model.logits(images)
+    elif isinstance(model, Classifier):
+        forward = lambda: model.logits(tokens)  # noqa: E731
+    else:
+        raise TypeError(
+            f"a {type(model).__name__} has no cost estimate: use a translator, language model or classifier"
+        )
+    return estimate(
+        model,
+        forward,
+        batch=batch,
+        length=length,
+        name=name,
+        unit=unit,
+        decoder=decoder,
+        hardware=hardware,
+        dtype=dtype,
+        utilization=utilization,
+        training_tokens=training_tokens,
+        notes=notes,
     )

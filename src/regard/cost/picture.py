@@ -1,19 +1,20 @@
 """Drawing of measured layer costs: table and chart for the terminal, and a picture."""
 
 import math
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from regard.cost.units import duration
+from regard.cost.estimate import count, duration, memory, operations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from regard.cost.layer_costs import LayerCosts
+    from regard.cost.estimate import Cost
 
 # Distinguishable with any color vision (Okabe and Ito 2008) and, in the terminal, by their marks.
 INK = ("#0072B2", "#CC79A7", "#D55E00", "#009E73")
@@ -81,7 +82,7 @@ def layers_chart(costs: "LayerCosts", columns: int = 56, rows: int = 14) -> Text
     for mark, style, layer in zip(MARKS, STYLES, costs.layers, strict=True):
         for x in range(columns):
             n = math.exp(left + (right - left) * x / (columns - 1))
-            cells.setdefault((row(_between(costs.lengths, layer.by_length, n)), x), ("·", style))
+            cells.setdefault((row(_interpolate(costs.lengths, layer.by_length, n)), x), ("·", style))
         for n, seconds in zip(costs.lengths, layer.by_length, strict=True):
             cells[row(seconds), column(n)] = (mark, style)
     chart = Text(f"time against n at d={costs.fixed_width}, both axes logarithmic\n", style="bold")
@@ -145,8 +146,122 @@ def _label_ends(axes: "Axes", sizes: tuple[int, ...], names: dict[float, tuple[s
         axes.text(sizes[-1] * 1.12, math.exp(at), name, color=ink, fontsize=9, va="center")
 
 
-def _between(sizes: tuple[int, ...], times: tuple[float, ...], n: float) -> float:
+def _interpolate(sizes: tuple[int, ...], times: tuple[float, ...], n: float) -> float:
     """Interpolate the time at n linearly on log-log axes."""
     i = max(1, next((i for i, size in enumerate(sizes) if size >= n), len(sizes) - 1))
     part = (math.log(n) - math.log(sizes[i - 1])) / (math.log(sizes[i]) - math.log(sizes[i - 1]))
     return math.exp((1 - part) * math.log(times[i - 1]) + part * math.log(times[i]))
+
+
+# Results of `measure_layers` as numbers, table and picture.
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """The p of time ∝ size^p, fitted to measured times and to counted operations at the same sizes."""
+
+    measured: float
+    counted: float
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """One kind of layer: seconds for each size, and the exponents of n and d."""
+
+    name: str
+    operations: str
+    sequential: str
+    path: str
+    by_length: tuple[float, ...]  # seconds for each of LayerCosts.lengths at LayerCosts.fixed_width
+    by_width: tuple[float, ...]  # seconds for each of LayerCosts.widths at LayerCosts.fixed_length
+    n: Exponents
+    d: Exponents
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """All kinds of layer, measured together in one interleaved run."""
+
+    layers: tuple[LayerCost, ...]
+    lengths: tuple[int, ...]
+    widths: tuple[int, ...]
+    fixed_length: int
+    fixed_width: int
+    backward: bool
+    rounds: int
+    threads: int
+    device: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings, for JSON."""
+        return asdict(self)
+
+    def table(self) -> "Table":
+        """Return the textbook table with measured exponents, and a chart, for the terminal."""
+
+        return layers_table(self)
+
+    def plot(self, path: str | Path) -> Path:
+        """Write a picture; the suffix of the path (.png, .svg, .pdf) gives the format."""
+
+        return layers_plot(self, Path(path))
+
+
+# Cost of a model as a table for the terminal.
+
+
+def cost_table(cost: "Cost") -> Table:
+    """Return a table of each quantity, its value and its source."""
+    table = Table(title=f"What {cost.name} costs", title_justify="left", show_header=False, caption_justify="left")
+    table.add_column("what")
+    table.add_column("how much", justify="right", no_wrap=True)
+    table.add_column("how", style="dim")
+    table.add_row("parameters", f"[bold]{count(cost.parameters)}", f"{cost.parameters:,}")
+    for part, number in cost.parts.items():
+        table.add_row(f"  {part}", count(number), f"{number / cost.parameters:.1%}")
+    table.add_section()
+    table.add_row(f"forward, per {cost.unit}", operations(cost.flops_per_token["forward"]), "matrix products, counted")
+    table.add_row(f"training, per {cost.unit}", operations(cost.flops_per_token["training"]), "forward and backward")
+    table.add_section()
+    _memory_rows(table, cost)
+    if cost.time:
+        table.add_section()
+        _time_rows(table, cost)
+    table.caption = "\n".join(cost.notes) or None
+    return table
+
+
+def _memory_rows(table: Table, cost: "Cost") -> None:
+    m = cost.memory
+    rows = f"{cost.batch} × {cost.length} tokens"
+    table.add_row("memory, training", f"[bold]{memory(m.training)}", _devices(cost, m.training_devices))
+    table.add_row(
+        "  weights, gradients, AdamW", memory(m.weights + m.gradients + m.optimizer), "4 + 4 + 8 bytes a parameter"
+    )
+    table.add_row("  activations", memory(m.activations), f"kept for the backward pass, {rows}")
+    if cost.unit == "image":
+        return
+    table.add_row("memory, decoding", f"[bold]{memory(m.decoding)}", _devices(cost, m.decoding_devices))
+    table.add_row("  weights", memory(m.decoding_weights), "")
+    if m.kv_cache_per_token:
+        table.add_row("  key/value cache", memory(m.kv_cache), f"{memory(m.kv_cache_per_token)} per token, {rows}")
+
+
+def _time_rows(table: Table, cost: "Cost") -> None:
+    t = cost.time
+    assert t is not None
+    peak = f"{operations(t.peak)}/s {t.dtype}"
+    table.add_row("hardware", t.hardware, f"each {peak}; {t.source}")
+    table.add_row("utilization", f"{t.utilization:.0%}", "assumed share of the peak")
+    table.add_row("training", f"{count(t.training_tokens_per_second)} {cost.unit}s/s", "without communication")
+    if t.training_seconds is not None and t.training_tokens is not None and t.training_flops is not None:
+        what = f"{count(t.training_tokens)} {cost.unit}s, {operations(t.training_flops)}"
+        table.add_row("whole training", f"[bold]{duration(t.training_seconds)}", what)
+    if cost.unit == "token":
+        table.add_row("decoding", f"{count(t.decoding_tokens_per_second)} tokens/s", f"at most, batch of {cost.batch}")
+
+
+def _devices(cost: "Cost", devices: int | None) -> str:
+    if devices is None or cost.time is None:
+        return ""
+    return "fits one device" if devices == 1 else f"needs {devices} devices or more to hold it"

@@ -38,12 +38,12 @@ AHEAD = 4  # batches to prefetch
 POOL = 128  # batches that are sorted together; 64 leave 8% of padding on Multi30k, 128 leave 5%
 
 
-def seeded(*numbers: int) -> np.random.Generator:
+def random_generator(*numbers: int) -> np.random.Generator:
     """Return random numbers that depend only on these numbers: Philox, a counter-based generator."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(numbers)))
 
 
-class Batches(ABC, Generic[B]):
+class BatchList(ABC, Generic[B]):
     """Batches in an order determined by (seed, epoch); subclasses implement `_plan` and `batch`."""
 
     def __init__(self, *, seed: int = 0, ahead: bool = False) -> None:
@@ -77,7 +77,7 @@ class Batches(ABC, Generic[B]):
         return len(self.plan(number))
 
 
-class PlannedBatches(Batches[B]):
+class PlannedBatches(BatchList[B]):
     """Batches of examples with a source length and a target length."""
 
     def __init__(
@@ -104,18 +104,18 @@ class PlannedBatches(Batches[B]):
             )
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        chance = seeded(self._seed, epoch)
+        chance = random_generator(self._seed, epoch)
         order = chance.permutation(len(self._source_lengths))
         mean = (self._source_lengths.mean() + self._target_lengths.mean()) if len(order) else 1.0
         pool = max(1, int(POOL * self._max_tokens / mean))
         batches = [
             batch
             for start in range(0, len(order), pool)
-            for batch in self._cut(self._sorted(order[start : start + pool]), chance.random())
+            for batch in self._cut(self._sort_rows(order[start : start + pool]), chance.random())
         ]
         return [batches[place] for place in chance.permutation(len(batches))]
 
-    def _sorted(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _sort_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         target, source = self._target_lengths[rows], self._source_lengths[rows]
         return rows[np.lexsort((np.where(target % 2 == 0, source, -source), target))]
 
@@ -174,10 +174,10 @@ def made_ahead(items: Iterator[T], most: int = AHEAD) -> Iterator[T]:
 
 def pad_sentences(sentences: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
     """Return ids of sentences without special tokens, as `encode` returns them, with end tokens and padding."""
-    return padded([np.array([*ids, END], np.int64) for ids in sentences])
+    return pad_rows([np.array([*ids, END], np.int64) for ids in sentences])
 
 
-def padded(sentences: Sequence[NDArray], pad: int = PAD) -> Int[Tensor, "B S"]:
+def pad_rows(sentences: Sequence[NDArray], pad: int = PAD) -> Int[Tensor, "B S"]:
     lengths = np.array([len(ids) for ids in sentences])
     padded = np.full((len(sentences), int(lengths.max(initial=0))), pad, np.int64)
     if len(sentences):

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.check_report import CheckReport, Finding, Severity, SplitFigures, by_severity, counted, percentile
+from regard.data.check_report import CheckReport, Finding, Severity, SplitFigures, by_severity, count_noun, percentile
 from regard.data.check_report import side_figures as figures
-from regard.data.counts import FIRST, Counts
+from regard.data.pairs import FIRST, ReadCounts
 from regard.data.store import Store
 from regard.data.tables import Role
 
@@ -49,7 +49,7 @@ class Listing:
     """Metadata of the examples of a split in memory; for a split on disk, `Store` has it."""
 
     name: str
-    counts: Counts
+    counts: ReadCounts
     lines: NDArray[np.int64]
     hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty((0, 2), np.uint64))
     names: Sequence[str] = ()
@@ -86,9 +86,9 @@ class DataCheck:
         self.findings: list[Finding] = []
         for role, split in splits.items():
             if split.counts.sampled < 1:
-                what = f"{split.counts.sampled:.1%} of all {counted(2, noun).split()[-1]} were looked at: a sample"
+                what = f"{split.counts.sampled:.1%} of all {count_noun(2, noun).split()[-1]} were looked at: a sample"
                 self.add("note", role, what, "figures are of these; training reads all", count=len(split))
-            self._lost(role, split, max_bad, {**_ADVICE, **advice})
+            self._report_losses(role, split, max_bad, {**_ADVICE, **advice})
             if len(split.hashes):
                 self._again(role, split, contradicts)
                 if role != "train":
@@ -125,7 +125,7 @@ class DataCheck:
             first: list[int] = rows[:FIRST].tolist()
             lines = [line for line in split.lines[first].tolist() if line]
             names = ", ".join(split.names[row] for row in first) if split.names and not lines else ""
-            what = f"{counted(len(rows), self.noun)} {what}"
+            what = f"{count_noun(len(rows), self.noun)} {what}"
             self.add(severity, role, what, advice, count=len(rows), lines=lines, file=names)
 
     def odd(self, kinds: Mapping[str, tuple[Severity, str, str]]) -> None:
@@ -134,7 +134,7 @@ class DataCheck:
             for kind, seen in split.counts.odd.items():
                 if kind in kinds:
                     severity, what, advice = kinds[kind]
-                    what, names = f"{counted(seen.count, self.noun)} {what}", ", ".join(seen.names)
+                    what, names = f"{count_noun(seen.count, self.noun)} {what}", ", ".join(seen.names)
                     self.add(severity, role, what, advice, count=seen.count, lines=seen.lines, file=names)
 
     def overlong(self, limit: str, done: str, setting: tuple[str, int] | None = None) -> None:
@@ -152,7 +152,10 @@ class DataCheck:
                 )
                 advice = f"{they}; {field}={whole} would keep all"
                 advice += f", {nearly} all but one in a thousand of each side" if value < nearly < whole else ""
-            what, seen = f"{counted(count, self.noun)} ({share:.1%}) longer than {limit}", split.counts.odd["overlong"]
+            what, seen = (
+                f"{count_noun(count, self.noun)} ({share:.1%}) longer than {limit}",
+                split.counts.odd["overlong"],
+            )
             severity = "warning" if share > 0.01 else "note"
             self.add(severity, role, what, advice, count=count, lines=seen.lines, file=", ".join(seen.names))
 
@@ -175,23 +178,23 @@ class DataCheck:
         self.at("warning", role, np.flatnonzero(odd & (np.maximum(one, other) >= ODD_LENGTH)), what, advice)
 
     # -------------------------------------------------------------------------------------------- what is always asked
-    def _lost(self, role: Role, split: Checked, max_bad: float, advice: Mapping[str, str]) -> None:
+    def _report_losses(self, role: Role, split: Checked, max_bad: float, advice: Mapping[str, str]) -> None:
         read = split.counts.read
         too_many = read.share > max_bad
         for kind, bads in read.first.items():
             first, count, lines = bads[0], read.lost[kind], [bad.line for bad in bads if bad.line]
             severity: Severity = "note" if kind == "blank" else "error" if too_many else "warning"
             severity = "warning" if kind == "unlabeled" else severity
-            what = f"{counted(count, self.noun)} cannot be used: {first.reason}"
+            what = f"{count_noun(count, self.noun)} cannot be used: {first.reason}"
             what += f": {first.text!r}" if first.text else ""
             what += " (the first)" if len(bads) > 1 else ""
             todo = advice[kind]
             if kind == "blank":
-                what = counted(count, "blank line")
+                what = count_noun(count, "blank line")
             elif kind == "unpaired":
                 severity, what = "error", first.reason
             elif kind == "unlabeled":
-                what = f"{counted(count, self.noun)} {'have' if count != 1 else 'has'} no label"
+                what = f"{count_noun(count, self.noun)} {'have' if count != 1 else 'has'} no label"
             elif too_many:
                 todo += f"; {read.share:.1%} of all are bad, data.max_bad allows {max_bad:.1%}"
             self.add(severity, role, what, todo, count=count, lines=lines, file=first.file)
@@ -213,7 +216,7 @@ class DataCheck:
 
     def _leaks(self, role: Role, split: Checked, train: Checked) -> None:
         """Report test or validation examples that are in the training data."""
-        whole = np.isin(_joined(split.hashes), _joined(train.hashes))
+        whole = np.isin(_join_hashes(split.hashes), _join_hashes(train.hashes))
         half = np.isin(split.hashes[:, 0], train.hashes[:, 0]) & ~whole
         what = f"({whole.mean():.1%}) that training has too"
         advice = "remove them from data.train, or scores will flatter"
@@ -223,7 +226,7 @@ class DataCheck:
         self.at("warning", role, np.flatnonzero(half), what, advice)
 
 
-def _joined(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _join_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return hashes[:, 0] * np.uint64(0x9E3779B97F4A7C15) + hashes[:, 1]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from regard.data.counts import SideCounts
+from regard.data.pairs import SideCounts
 from regard.data.tables import Role
 from regard.errors import RegardError
 
@@ -72,7 +72,7 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.severity))
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Return a count with its noun: 1 pair, 2,000 pairs; the plural of series is series."""
     return f"{count:,} {noun}" + ("" if count == 1 or noun.endswith("s") else "s")
 

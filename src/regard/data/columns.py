@@ -122,7 +122,7 @@ def find_columns(file: str, rows: Sequence[Sequence[str]], columns: Columns) -> 
     there = [_Values(n, name if header else "", [row[n].strip() for row in body]) for n, name in enumerate(first)]
     found: dict[str, int] = {}
     for side, column in given.items():
-        found |= _given(file, side, column, first)
+        found |= _given_column(file, side, column, first)
     if header:
         for side in given.keys() - found:
             names = {name.lower(): n for n, name in reversed(list(enumerate(first))) if n not in found.values()}
@@ -143,7 +143,7 @@ def find_columns(file: str, rows: Sequence[Sequence[str]], columns: Columns) -> 
     return [found.get(side) for side in given], header
 
 
-def _given(file: str, side: str, column: Column | None, first: list[str]) -> dict[str, int]:
+def _given_column(file: str, side: str, column: Column | None, first: list[str]) -> dict[str, int]:
     if isinstance(column, str):
         if column not in first:
             raise CallError(f"{file}: no such column: data.{side}={column!r}{nearest(column, first)}")

@@ -19,9 +19,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.pairs import Bad, Columns, Pair, excerpt, pair_of
+from regard.data.pairs import Columns, Pair, SkippedLine, excerpt, pair_of
 from regard.errors import CallError, nearest
-from regard.files.lines import Line, read_lines
+from regard.files.lines import TextLine, read_lines
 
 DOCUMENT = "-DOCSTART-"
 UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -33,7 +33,7 @@ _AGREE = 0.97  # of the lines of a file have equally many columns
 NOTHING = "_"  # the tag of a word without the feature
 
 
-class Layout(NamedTuple):
+class ColumnLayout(NamedTuple):
     """Positions of words and tags.
 
     feature   the key in the columns of features; empty: the whole cell is the tag
@@ -96,7 +96,7 @@ def is_conll(path: Path) -> bool:
     return len(words) > 10 and blank > 1 and 2 <= usual <= 5 and few
 
 
-def find_layout(path: Path, columns: Columns) -> Layout:
+def find_layout(path: Path, columns: Columns) -> ColumnLayout:
     """Return the positions of words and tags, by the settings, or else by the first lines of the file."""
     lines = [line.text for line in islice(read_lines(path), _SAMPLE) if not line.problem]
     rows = [fields_of(line) for line in lines if line.strip() and not line.startswith(("#", DOCUMENT))]
@@ -106,7 +106,7 @@ def find_layout(path: Path, columns: Columns) -> Layout:
     names = tuple(names) if universal else ()
     wanted, feature = columns.conll[1], ""
     if wanted is None:
-        tag = _filled(rows, names) if universal else 2 if numbered else -1
+        tag = _fill_tags(rows, names) if universal else 2 if numbered else -1
     elif isinstance(wanted, int):
         tag = wanted
     elif not names:
@@ -121,18 +121,18 @@ def find_layout(path: Path, columns: Columns) -> Layout:
             raise CallError(f"{path}: no such column or feature: data.tag_column={wanted!r}{known}")
     word = columns.conll[0] if columns.conll[0] is not None else int(numbered)
     tags = frozenset(row[tag] for row in rows if -len(row) <= tag < len(row))
-    return Layout(word, tag, feature, names, numbered, width, tags)
+    return ColumnLayout(word, tag, feature, names, numbered, width, tags)
 
 
-def read_conll(path: Path, columns: Columns) -> Iterator[Pair | Bad]:
+def read_conll(path: Path, columns: Columns) -> Iterator[Pair | SkippedLine]:
     layout = find_layout(path, columns)
     for sentence in _sentences(read_lines(path), layout):
         yield _sentence(path, sentence, layout, columns)
 
 
-def _sentences(lines: Iterable[Line], layout: Layout) -> Iterator[list[Line]]:
-    sentence: list[Line] = []
-    for line in chain(lines, [Line(0, "")]):
+def _sentences(lines: Iterable[TextLine], layout: ColumnLayout) -> Iterator[list[TextLine]]:
+    sentence: list[TextLine] = []
+    for line in chain(lines, [TextLine(0, "")]):
         if not line.problem and not line.text.strip():
             if sentence:
                 yield sentence
@@ -141,11 +141,11 @@ def _sentences(lines: Iterable[Line], layout: Layout) -> Iterator[list[Line]]:
             sentence.append(line)
 
 
-def _sentence(path: Path, lines: list[Line], layout: Layout, columns: Columns) -> Pair | Bad:
+def _sentence(path: Path, lines: list[TextLine], layout: ColumnLayout, columns: Columns) -> Pair | SkippedLine:
     found: list[tuple[str, str]] = []
     for line in lines:
         if line.problem:
-            return Bad(str(path), line.number, line.kind, line.problem, excerpt(line.text), len(lines))
+            return SkippedLine(str(path), line.number, line.kind, line.problem, excerpt(line.text), len(lines))
         fields = fields_of(line.text)
         try:
             cells = layout.cells(fields)
@@ -154,7 +154,7 @@ def _sentence(path: Path, lines: list[Line], layout: Layout, columns: Columns) -
         if len(fields) < 2 or "" in cells:
             plural = "s" if len(fields) != 1 else ""
             reason = f"{len(fields)} column{plural}: there is no word with a tag (data.word_column, data.tag_column)"
-            return Bad(str(path), line.number, "columns", reason, excerpt(line.text), len(lines))
+            return SkippedLine(str(path), line.number, "columns", reason, excerpt(line.text), len(lines))
         found.append(cells)
     words, tags = zip(*found, strict=True)
     return pair_of(" ".join(words), " ".join(tags), str(path), lines[0].number, columns)
@@ -185,7 +185,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _filled(rows: Sequence[Sequence[str]], names: Sequence[str]) -> int:
+def _fill_tags(rows: Sequence[Sequence[str]], names: Sequence[str]) -> int:
     """Return the column of UPOS, or of XPOS in a treebank without UPOS."""
     upos, xpos = (names.index(name) if name in names else -1 for name in ("upos", "xpos"))
     empty = all(row[upos] == NOTHING for row in rows if len(row) == len(names))

@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PlannedBatches
-from regard.data.counts import ReadReport
-from regard.data.example import Example
+from regard.data.labels import Example
+from regard.data.pairs import ReadReport
 
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Batch(Generic[S]):
+class ExampleBatch(Generic[S]):
     """The input of an encoder, and the target of a loss."""
 
     source: S
     target: Tensor
 
-    def to(self, device: torch.device | str) -> "Batch[S]":
+    def to(self, device: torch.device | str) -> "ExampleBatch[S]":
         source: Any = self.source
-        return Batch(source.to(device), self.target.to(device, non_blocking=True))
+        return ExampleBatch(source.to(device), self.target.to(device, non_blocking=True))
 
 
 class Examples(ABC):
@@ -79,7 +79,7 @@ class Examples(ABC):
         return self.examples(most)
 
 
-class ExampleBatches(PlannedBatches[Batch[Any]]):
+class ExampleBatches(PlannedBatches[ExampleBatch[Any]]):
     """Batches of examples. `collate` converts the targets of a batch for the loss; without targets, to a row of no
     weight."""
 
@@ -99,14 +99,14 @@ class ExampleBatches(PlannedBatches[Batch[Any]]):
         self.measure(*self._examples.in_epoch(epoch).lengths())
         return super()._plan(epoch)
 
-    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> Batch[Any]:
+    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> ExampleBatch[Any]:
         examples = self._examples.in_epoch(epoch)
         if not len(rows):  # a process without a share: one input without a target
-            return Batch(examples.source(np.zeros(1, np.int64), epoch), self._collate([]))
+            return ExampleBatch(examples.source(np.zeros(1, np.int64), epoch), self._collate([]))
         targets = [examples.target(int(row)) for row in rows]
-        return Batch(examples.source(rows, epoch), self._collate(targets))
+        return ExampleBatch(examples.source(rows, epoch), self._collate(targets))
 
-    def in_order(self) -> Iterator[tuple[NDArray[np.int64], Batch[Any]]]:
+    def in_order(self) -> Iterator[tuple[NDArray[np.int64], ExampleBatch[Any]]]:
         """Yield every row once, with its number, for scoring."""
         for rows in self.plan(0):
             yield rows, self.batch(rows)

@@ -4,7 +4,8 @@ folders of classes, datasets, embedded corpora.
     data.train=pairs.tsv.gz   data.train=train.en,train.de   data.train=corpus:pocket   data.train=hub:NAME
     data.train='pairs-?????-of-00003.jsonl'
 
-Only the current rows are in memory. An invalid line becomes a `Bad` with its number and the reason. A file that is
+Only the current rows are in memory. An invalid line becomes a `SkippedLine` with its number and the reason. A file
+that is
 unusable as a whole (missing, without the column, UTF-16) raises an error.
 """
 
@@ -16,12 +17,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from regard.corpora import PREFIX
-from regard.data.class_folders import has_classes, read_class_folders
 from regard.data.columns import are_names
 from regard.data.conll import is_conll, read_conll
 from regard.data.formats import (
     Cells,
-    Row,
+    TableRow,
     csv_rows,
     is_tab_table,
     jsonl_cells,
@@ -30,7 +30,7 @@ from regard.data.formats import (
     tsv_rows,
     unreadable,
 )
-from regard.data.pairs import PLAIN, Bad, Columns, Pair, both_texts, pair_of
+from regard.data.pairs import PLAIN, Columns, Pair, SkippedLine, both_texts, pair_of
 from regard.data.settings import FilesSettings
 from regard.data.tables import (
     SPLIT_NAMES,
@@ -39,12 +39,44 @@ from regard.data.tables import (
     dataset_cells,
     parquet_records,
     read_corpus,
+    tmx_records,
     workbook_rows,
 )
-from regard.data.tmx import tmx_records
 from regard.errors import CallError
-from regard.files.lines import PACKED, ending, read_lines
-from regard.files.shards import files_of, is_pattern
+from regard.files.lines import PACKED, ending, files_of, is_pattern, read_lines
+
+# Texts in folders: a sub-folder for each class, with one text per file.
+#
+# reviews/good/1.txt   reviews/good/2.txt   reviews/bad/1.txt
+
+_DATASET = ("state.json", "dataset_dict.json")  # files of a folder that the `datasets` library wrote
+
+
+def has_classes(folder: Path) -> bool:
+    """Return whether a path is a folder that the `datasets` library did not write."""
+    return folder.is_dir() and not any((folder / mark).exists() for mark in _DATASET)
+
+
+def read_class_folders(folder: Path, name: str, columns: Columns) -> Iterator[Pair | SkippedLine]:
+    """Yield texts class by class, in the order of names. Hidden files and classes with an empty name are left out."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
+    found = [path for path in files if len(path.relative_to(folder).parts) > 1]
+    if not found:
+        raise CallError(f"{name}: a folder needs a sub-folder for each class, with files in it")
+    for file in found:
+        label = file.relative_to(folder).parts[0]
+        if columns.target_text is not None and not columns.target_text(label):
+            continue
+        if ending(file) not in ("", ".txt"):
+            yield SkippedLine(str(file), 1, "unreadable", f"a folder of classes holds .txt files, not {file.suffix!r}")
+            continue
+        lines = list(read_lines(file))
+        spoiled = next((line for line in lines if line.problem), None)
+        if spoiled is not None:
+            yield SkippedLine(str(file), spoiled.number, spoiled.kind, spoiled.problem)
+            continue
+        yield pair_of("\n".join(line.text for line in lines), label, str(file), 1, columns)
+
 
 TABLES = {
     ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
@@ -67,7 +99,7 @@ T_co = TypeVar("T_co", bound=Read, covariant=True)
 
 
 @dataclass(frozen=True)
-class Source(ABC, Generic[T_co]):
+class FileSource(ABC, Generic[T_co]):
     """The place of examples that a string of the settings names."""
 
     endings: ClassVar[dict[str, str]] = TABLES  # of readable formats
@@ -88,8 +120,8 @@ class Source(ABC, Generic[T_co]):
         return {role: cls.of(settings, where, role) for role, where in places(settings).items()}
 
     @abstractmethod
-    def read(self) -> Iterator[T_co | Bad]:
-        """Yield all examples in the order of the files, and a `Bad` for each invalid line."""
+    def read(self) -> Iterator[T_co | SkippedLine]:
+        """Yield all examples in the order of the files, and a `SkippedLine` for each invalid line."""
 
     @property
     def name(self) -> str:
@@ -152,7 +184,7 @@ class Source(ABC, Generic[T_co]):
             )
         return self.endings[suffix]
 
-    def cells(self, path: Path | None = None) -> Iterator[Cells | Bad]:
+    def cells(self, path: Path | None = None) -> Iterator[Cells | SkippedLine]:
         """Yield the requested cells of a table or a dataset; where a column names the split, only of this one."""
         form = "dataset" if path is None else self.format_of(path)
         if path is None:
@@ -169,7 +201,7 @@ class Source(ABC, Generic[T_co]):
             rows = self._table(path, csv_rows(path) if form == "csv" else tsv_rows(path))
         return rows if self.columns.split is None else self._of_split(rows)
 
-    def _table(self, path: Path, rows: Iterator[Row]) -> Iterator[Cells | Bad]:
+    def _table(self, path: Path, rows: Iterator[TableRow]) -> Iterator[Cells | SkippedLine]:
         """Yield the cells of a table. A validation or test table may differ from that of training by a header."""
         if self.role != "train" and self.columns.header is False:
             first = next(rows, None)
@@ -182,10 +214,10 @@ class Source(ABC, Generic[T_co]):
             rows = chain(() if first is None else (first,), rows)
         return table_cells(path, rows, self.columns)
 
-    def _of_split(self, rows: Iterator[Cells | Bad]) -> Iterator[Cells | Bad]:
+    def _of_split(self, rows: Iterator[Cells | SkippedLine]) -> Iterator[Cells | SkippedLine]:
         seen, wanted = set[str](), SPLIT_NAMES[self.role]
         for row in rows:
-            if isinstance(row, Bad):
+            if isinstance(row, SkippedLine):
                 yield row
                 continue
             *values, split = row.values
@@ -207,12 +239,12 @@ def places(settings: Any) -> dict[Role, str]:
 
 
 @dataclass(frozen=True)
-class PairSource(Source[Pair]):
+class PairSource(FileSource[Pair]):
     """A source of pairs."""
 
     endings: ClassVar[dict[str, str]] = TABLES | {".json": "jsonl"} | _CONLL
 
-    def read(self) -> Iterator[Pair | Bad]:
+    def read(self) -> Iterator[Pair | SkippedLine]:
         columns: Columns = self.columns
         if self.where.startswith(PREFIX):
             return read_corpus(self.where, self.role, columns)
@@ -230,27 +262,27 @@ class PairSource(Source[Pair]):
             raise CallError(f"{self.name}: must be one file of pairs or two parallel files")
         return self._pairs_of(files[0])
 
-    def _pairs_of(self, file: Path) -> Iterator[Pair | Bad]:
+    def _pairs_of(self, file: Path) -> Iterator[Pair | SkippedLine]:
         form = self.format_of(file)
         if form == "text":
             raise CallError(f"{self.name}: parallel text needs two files, data.{self.role}=SOURCE_FILE,TARGET_FILE")
         return read_conll(file, self.columns) if form == "conll" else _pairs(self.cells(file), self.columns)
 
 
-def _pairs(rows: Iterator[Cells | Bad], columns: Columns) -> Iterator[Pair | Bad]:
+def _pairs(rows: Iterator[Cells | SkippedLine], columns: Columns) -> Iterator[Pair | SkippedLine]:
     for row in rows:
-        if isinstance(row, Bad):
+        if isinstance(row, SkippedLine):
             yield row
         else:
             *sources, target = row.values
             source = sources[0]
             if len(sources) == 2:
                 source = both_texts(source, sources[1], row.file, row.line, columns)
-            yield source if isinstance(source, Bad) else pair_of(source, target, row.file, row.line, columns)
+            yield source if isinstance(source, SkippedLine) else pair_of(source, target, row.file, row.line, columns)
 
 
-def read_parallel(source: Path, target: Path, columns: Columns) -> Iterator[Pair | Bad]:
-    """Yield line i of both files as a pair. Surplus lines of the longer one are reported as one `Bad`."""
+def read_parallel(source: Path, target: Path, columns: Columns) -> Iterator[Pair | SkippedLine]:
+    """Yield line i of both files as a pair. Surplus lines of the longer one are reported as one `SkippedLine`."""
     last = 0
     left, right = read_lines(source), read_lines(target)
     for one, other in zip_longest(left, right):
@@ -258,7 +290,7 @@ def read_parallel(source: Path, target: Path, columns: Columns) -> Iterator[Pair
             longer, shorter, rest = (source, target, left) if other is None else (target, source, right)
             surplus = 1 + sum(1 for _ in rest)
             reason = f"{longer} has {last + surplus:,} lines, {shorter} has {last:,}: lines do not pair up"
-            yield Bad(str(longer), last + 1, "unpaired", reason, lines=surplus)
+            yield SkippedLine(str(longer), last + 1, "unpaired", reason, lines=surplus)
             return
         last = one.number
         spoiled = (source, one) if one.problem else (target, other)

@@ -1,22 +1,129 @@
-"""Read tables in text files (TSV, CSV, JSON) row by row: the requested cells, and a `Bad` for an invalid row.
+"""Read tables in text files (TSV, CSV, JSON) row by row: the requested cells, and a `SkippedLine` for an invalid row.
 
 `columns.py` finds the requested columns from the first rows, which are read ahead.
 """
 
 import csv
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from regard.data.columns import SAMPLE, find_columns
 from regard.data.joined_columns import with_joined, with_joined_records
-from regard.data.json_rows import json_rows
-from regard.data.pairs import Bad, Columns, excerpt
-from regard.files.lines import LONGEST_LINE, Line, read_lines
+from regard.data.pairs import Columns, SkippedLine, excerpt
+from regard.errors import CallError
+from regard.files.lines import BROKEN, LONGEST_LINE, TextLine, open_bytes, read_jsonl, read_lines
+
+# Read rows of JSON files: an object a line, or one document.
+#
+#     [{...}, {...}]   {"data": [{...}, ...]}                                              rows, in a list
+#     {"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}          captions, in the form of
+#     COCO
+#     {"images": [{"filename", "split", "sentences": [{"raw"}]}]}                          ... of Karpathy and Fei-Fei
+#
+# Lines are read one by one; a document has to be in memory as a whole.
+
+QUESTIONS = ("questions", "annotations")  # picture file names of VQA
+_LISTS = ("data", "rows", "examples")
+
+
+def json_rows(path: Path) -> Iterator[tuple[TextLine, dict[str, Any] | None]]:
+    """Yield each row and its place: the line, or the row number in a document. None: `problem` of the line has the
+    reason."""
+    if not is_document(path):
+        yield from read_jsonl(path)
+        return
+    for number, row in enumerate(_rows(path, _document(path)), start=1):
+        line = TextLine(number, "")
+        yield (
+            (line, row) if isinstance(row, dict) else (line._replace(problem=f"{type(row).__name__}, no object"), None)
+        )
+
+
+def is_document(path: Path) -> bool:
+    """Return whether a whole file is one JSON value."""
+    lines = (line for line in read_lines(path) if line.text.strip())
+    first = next(lines, None)
+    if first is None or not first.text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        found = json.loads(first.text)
+    except (ValueError, RecursionError):  # an object over several lines; a merely damaged line has other lines after it
+        following = next(lines, None)
+        return following is None or not following.text.startswith("{")
+    return isinstance(found, list) or (_as_list(found) is not None and next(lines, None) is None)
+
+
+def _document(path: Path) -> Any:
+    try:
+        with open_bytes(path) as file:
+            return json.loads(file.read().decode("utf-8-sig"))
+    except UnicodeDecodeError as problem:
+        raise CallError(f"{path}: byte {problem.start + 1} is not UTF-8") from None
+    except (ValueError, RecursionError, *BROKEN) as problem:
+        raise CallError(f"{path}: is not JSON or JSON Lines ({problem}): repair it there") from None
+
+
+def _rows(path: Path, tree: Any) -> list[Any]:
+    found = tree if isinstance(tree, list) else _as_list(tree)
+    if found is None:
+        names = ", ".join(map(str, tree)) if isinstance(tree, dict) else type(tree).__name__
+        raise CallError(f"{path}: has no list of objects (it has {names[:100]}); write one object a line")
+    return found
+
+
+def _as_list(tree: Any) -> list[Any] | None:
+    if not isinstance(tree, dict):
+        return None
+    images, annotations = tree.get("images"), tree.get("annotations")
+    if _objects(images) and _objects(annotations):
+        names = {one.get("id"): one.get("file_name") for one in images}
+        return [
+            {"image": names.get(one.get("image_id")), "caption": one["caption"]}
+            for one in annotations
+            if "caption" in one
+        ]
+    if _objects(images):
+        return [
+            {
+                "image": "/".join(filter(None, (one.get("filepath"), one.get("filename")))),
+                "caption": said.get("raw"),
+                "split": one.get("split"),
+            }
+            for one in images
+            for said in one.get("sentences") or ()
+        ]
+    return next((tree[name] for name in _LISTS if _objects(tree.get(name))), None)
+
+
+def question_rows(questions: Path, annotations: Path) -> Iterator[dict[str, str]]:
+    """Yield questions about pictures with answers from another file: of several answers, the most frequent one."""
+    found: list[list[dict[str, Any]]] = []
+    for path, name in zip((questions, annotations), QUESTIONS, strict=True):
+        tree = _document(path)
+        rows = tree.get(name) if isinstance(tree, dict) else None
+        if not _objects(rows) or "question_id" not in rows[0]:
+            return
+        found.append(rows)
+    said = {one["question_id"]: _answer(one) for one in found[1]}
+    for one in found[0]:
+        if answer := said.get(one["question_id"]):
+            yield {"image": str(one.get("image_id", "")), "question": str(one.get("question", "")), "answer": answer}
+
+
+def _answer(one: dict[str, Any]) -> str:
+    answers = [str(each.get("answer", "")) for each in one.get("answers") or () if isinstance(each, dict)]
+    return str(one.get("multiple_choice_answer") or (max(answers, key=answers.count) if answers else ""))
+
+
+def _objects(found: Any) -> TypeGuard[list[dict[str, Any]]]:
+    return isinstance(found, list) and bool(found) and all(isinstance(one, dict) for one in found[:10])
+
 
 DELIMITERS = "\t,;|"
 SNIFFED = 50  # lines from which the delimiter is detected
@@ -38,33 +145,33 @@ class Cells(NamedTuple):
     line: int
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """All fields of a record, its first line (or the first unreadable one), and its number of lines."""
 
-    line: Line
+    line: TextLine
     fields: list[str]
     lines: int = 1
 
 
-def tsv_rows(path: Path) -> Iterator[Row]:
+def tsv_rows(path: Path) -> Iterator[TableRow]:
     """Yield the rows of a file with tabs between columns; see `table_rows`."""
     return table_rows(read_lines(path), "\t")
 
 
-def csv_rows(path: Path) -> Iterator[Row]:
+def csv_rows(path: Path) -> Iterator[TableRow]:
     """Yield the rows of a file with commas between columns, or semicolons, tabs or bars if the first lines agree on
     them, or spaces between numbers; see `table_rows`."""
     first = _first_lines(path)
     return table_rows(read_lines(path), number_delimiter(first) or find_delimiter(first) or ",")
 
 
-def text_rows(text: str, delimiter: str = "") -> Iterator[Row]:
+def text_rows(text: str, delimiter: str = "") -> Iterator[TableRow]:
     """Yield the records of a table in a string; by default, the delimiter is detected."""
-    lines = [Line(number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), 1)]
+    lines = [TextLine(number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), 1)]
     return table_rows(lines, delimiter or find_delimiter([line.text for line in lines[:SNIFFED]]) or ",")
 
 
-def table_rows(lines: Iterable[Line], delimiter: str) -> Iterator[Row]:
+def table_rows(lines: Iterable[TextLine], delimiter: str) -> Iterator[TableRow]:
     """Yield the records of a table.
 
     With commas and semicolons, a cell in double quotes may hold delimiters, line feeds, and doubled quotes. With tabs
@@ -72,17 +179,17 @@ def table_rows(lines: Iterable[Line], delimiter: str) -> Iterator[Row]:
     white space.
     """
     if delimiter == " ":
-        return (Row(line, [] if line.problem else line.text.split()) for line in lines)
+        return (TableRow(line, [] if line.problem else line.text.split()) for line in lines)
     return (_plain_rows if delimiter in "\t|" else _quoted_rows)(_Lines(lines), delimiter)
 
 
 class _Lines:
     """Lines that can be pushed back. `record` holds those that were read since it was last emptied."""
 
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self._rest, self._back, self.record = iter(lines), deque[Line](), list[Line]()
+    def __init__(self, lines: Iterable[TextLine]) -> None:
+        self._rest, self._back, self.record = iter(lines), deque[TextLine](), list[TextLine]()
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[TextLine]:
         while (line := self._back.popleft() if self._back else next(self._rest, None)) is not None:
             self.record.append(line)
             yield line
@@ -102,7 +209,7 @@ class _Lines:
             yield line.text.replace("\r", " ") + "\n"
 
 
-def _quoted_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
+def _quoted_rows(lines: _Lines, delimiter: str) -> Iterator[TableRow]:
     """Yield the rows of a quoted table. An unclosed quote costs only its line: reading continues with the next one.
     Each such quote halves the maximum record size, so that many of them cost little time."""
     most, width = 2 * LONGEST_LINE, 0
@@ -114,7 +221,7 @@ def _quoted_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
                 width = width or len(fields)
                 if len(record) > 1 and len(fields) != width:
                     raise csv.Error("a quoted cell with line feeds changes the number of columns")
-                yield Row(next((line for line in record if line.problem), record[0]), fields, len(record))
+                yield TableRow(next((line for line in record if line.problem), record[0]), fields, len(record))
                 record.clear()
             return
         except csv.Error as problem:
@@ -123,10 +230,10 @@ def _quoted_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
             lines.give_back(keep=1)
             wrong = f"not CSV ({problem}): a quote that is not closed or not doubled?"
             line = lines.record[0]
-            yield Row(line if line.problem else line._replace(problem=wrong), [])
+            yield TableRow(line if line.problem else line._replace(problem=wrong), [])
 
 
-def _plain_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
+def _plain_rows(lines: _Lines, delimiter: str) -> Iterator[TableRow]:
     """Yield the rows of a table without general quoting. Cells are unquoted if quotes inside them are doubled, as
     pandas writes them, or if all cells of the first line are quoted. A record spans lines only if this gives it as many
     cells as the first line."""
@@ -137,11 +244,11 @@ def _plain_rows(lines: _Lines, delimiter: str) -> Iterator[Row]:
             width, whole = len(fields), len(fields) > 1 and all(map(_QUOTED.fullmatch, fields))
         if '"' in line.text and not line.problem:
             if len(fields) != width and (found := _record(lines, delimiter, width)):
-                yield Row(line, found, len(lines.record))
+                yield TableRow(line, found, len(lines.record))
                 lines.record.clear()
                 continue
-            fields = [_unquoted(field, whole) for field in fields]
-        yield Row(line, fields)
+            fields = [_unquote(field, whole) for field in fields]
+        yield TableRow(line, fields)
         lines.record.clear()
 
 
@@ -158,7 +265,7 @@ def _record(lines: _Lines, delimiter: str, width: int) -> list[str] | None:
     return None
 
 
-def _unquoted(field: str, whole: bool) -> str:
+def _unquote(field: str, whole: bool) -> str:
     quoted = field.startswith('"') and (whole or '""' in field[1:-1]) and _QUOTED.fullmatch(field)
     return field[1:-1].replace('""', '"') if quoted else field
 
@@ -222,7 +329,7 @@ def _kind_of(cells: Sequence[str]) -> str:
     return "" if filled else "empty"
 
 
-def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[Cells | Bad]:
+def table_cells(path: Path, rows: Iterator[TableRow], columns: Columns) -> Iterator[Cells | SkippedLine]:
     """Yield the requested cells of rows. The first good row determines the number of columns."""
     rows = with_joined(rows, columns)
     ahead = list(islice(rows, SAMPLE))
@@ -233,34 +340,34 @@ def table_cells(path: Path, rows: Iterator[Row], columns: Columns) -> Iterator[C
         if line.problem:
             yield unreadable(path, line, lines)
         elif not any(field.strip() for field in fields):
-            yield Bad(str(path), line.number, "blank", "blank line", lines=lines)
+            yield SkippedLine(str(path), line.number, "blank", "blank line", lines=lines)
         elif header:
             header = False
         elif len(fields) != width:
             reason = f"{len(fields)} column{'s' if len(fields) != 1 else ''} where the first line has {width}"
-            yield Bad(str(path), line.number, "columns", reason, excerpt(line.text), lines)
+            yield SkippedLine(str(path), line.number, "columns", reason, excerpt(line.text), lines)
         else:
             cells = tuple(None if place is None else fields[place] for place in places)
             yield Cells(cells, str(path), line.number)
 
 
-def jsonl_cells(path: Path, columns: Columns) -> Iterator[Cells | Bad]:
+def jsonl_cells(path: Path, columns: Columns) -> Iterator[Cells | SkippedLine]:
     found = json_rows(path)
     records = ((line.number, unreadable(path, line) if record is None else record) for line, record in found)
     return record_cells(str(path), records, columns)
 
 
 def record_cells(
-    file: str, records: Iterable[tuple[int, dict[str, Any] | Bad]], columns: Columns
-) -> Iterator[Cells | Bad]:
+    file: str, records: Iterable[tuple[int, dict[str, Any] | SkippedLine]], columns: Columns
+) -> Iterator[Cells | SkippedLine]:
     """Yield the requested cells of JSON objects or rows of a dataset. A dot in a name addresses nested objects:
     translation.en."""
     rest = with_joined_records(iter(records), columns)
     ahead = list(islice(rest, SAMPLE))
-    flat = [flat_record(record) for _, record in ahead if not isinstance(record, Bad)]
+    flat = [flat_record(record) for _, record in ahead if not isinstance(record, SkippedLine)]
     names = _names(file, flat, columns) if flat else ()
     for line, record in chain(ahead, rest):
-        if isinstance(record, Bad):
+        if isinstance(record, SkippedLine):
             yield record
             continue
         values = tuple(None if name is None else _inside(record, name) for name in names)
@@ -268,7 +375,7 @@ def record_cells(
         if lost and (side := list(columns.sought)[lost[0]]) != columns.optional:
             has = excerpt(", ".join(map(str, record)) or "none")
             reason = f"no field {names[lost[0]]!r}; it has {has} (set data.{side})"
-            yield Bad(file, line, "columns", reason)
+            yield SkippedLine(file, line, "columns", reason)
         else:
             yield Cells(tuple(None if value is _MISSING else value for value in values), file, line)
 
@@ -307,5 +414,5 @@ def _inside(record: dict[str, Any], name: str) -> Any:
     return value
 
 
-def unreadable(path: Path, line: Line, lines: int = 1) -> Bad:
-    return Bad(str(path), line.number, line.kind, line.problem, excerpt(line.text), lines)
+def unreadable(path: Path, line: TextLine, lines: int = 1) -> SkippedLine:
+    return SkippedLine(str(path), line.number, line.kind, line.problem, excerpt(line.text), lines)

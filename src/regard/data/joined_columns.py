@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from regard.data.pairs import Bad, Columns
+from regard.data.pairs import Columns, SkippedLine
 from regard.errors import CallError, nearest
 
 if TYPE_CHECKING:
-    from regard.data.formats import Row
+    from regard.data.formats import TableRow
 
 JOINS = "+"
 _YES, _NO = ("1", "1.0", "true"), ("0", "0.0", "false", "")
@@ -44,7 +44,7 @@ def joined_names(columns: Columns, names: Sequence[str]) -> tuple[str, list[str]
     return wanted, parts, separator
 
 
-def with_joined(rows: Iterator["Row"], columns: Columns) -> Iterator["Row"]:
+def with_joined(rows: Iterator["TableRow"], columns: Columns) -> Iterator["TableRow"]:
     """Yield the rows of a table with a header, with the joined column as the last."""
     ahead = [*_until_filled(rows)]
     first = ahead[-1] if ahead else None
@@ -65,7 +65,7 @@ def with_joined(rows: Iterator["Row"], columns: Columns) -> Iterator["Row"]:
         yield row._replace(fields=[*fields, cell])
 
 
-def _until_filled(rows: Iterator["Row"]) -> Iterator["Row"]:
+def _until_filled(rows: Iterator["TableRow"]) -> Iterator["TableRow"]:
     for row in rows:
         yield row
         if any(map(str.strip, row.fields)):
@@ -73,13 +73,13 @@ def _until_filled(rows: Iterator["Row"]) -> Iterator["Row"]:
 
 
 def with_joined_records(
-    records: Iterator[tuple[int, dict[str, Any] | Bad]], columns: Columns
-) -> Iterator[tuple[int, dict[str, Any] | Bad]]:
+    records: Iterator[tuple[int, dict[str, Any] | SkippedLine]], columns: Columns
+) -> Iterator[tuple[int, dict[str, Any] | SkippedLine]]:
     """Yield records with a list of labels under the name of the joined column."""
     joined: tuple[str, list[str], str] | None = None
     begun = False
     for line, record in records:
-        if isinstance(record, Bad):
+        if isinstance(record, SkippedLine):
             yield line, record
             continue
         if not begun:

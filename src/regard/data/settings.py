@@ -12,13 +12,13 @@ TokenizerKind = Literal["word", "space", "character", "byte", "bpe", "unigram"]
 FileFormat = Literal["auto", "tsv", "csv", "jsonl", "parquet", "xlsx", "tmx", "conll", "text", "dataset"]
 
 
-def _counted(given: Any) -> Any:
+def _as_number(value: Any) -> Any:
     """Convert numbers, which are texts on a command line: data.text=2 is a number."""
-    return int(given) if isinstance(given, str) and given.removeprefix("-").isdecimal() else given
+    return int(value) if isinstance(value, str) and value.removeprefix("-").isdecimal() else value
 
 
-Column = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_counted)]
-ColumnOfWords = Annotated[int | str, BeforeValidator(_counted)]  # below 0: from the end
+Column = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_as_number)]
+ColumnOfWords = Annotated[int | str, BeforeValidator(_as_number)]  # below 0: from the end
 
 
 def column(what: str, place: str, name: str = "") -> Any:
@@ -117,8 +117,8 @@ class TokenizerSettings(Settings):
             yield "target_size", f"is {self.target_size}, but joint=true makes one vocabulary, of size {self.size}"
 
 
-def _of_words(given: Any) -> Any:
-    return {"kind": "word", "size": 20_000, **given} if isinstance(given, dict) else given
+def _of_words(value: Any) -> Any:
+    return {"kind": "word", "size": 20_000, **value} if isinstance(value, dict) else value
 
 
 #: The same where there is one text only, and words are what one wants if nothing else is said.

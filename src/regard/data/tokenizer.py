@@ -16,27 +16,165 @@ normalized to NFC.
 """
 
 import codecs
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Inner
-from tokenizers import processors
+from tokenizers import Tokenizer as tokenizers_Tokenizer
 
-from regard.corpora.pair import WORD
-from regard.data.special_ids import special_ids_of
-from regard.data.tokenizer_kinds import BYTES, GLUE, INNER, SPACE, Kind, canonical, kind_of, trainer, untrained
+from regard.corpora.loading import WORD
+from regard.data.settings import TokenizerKind as Kind
+from regard.data.vocabulary import special_ids_of
 from regard.errors import CallError, RegardError
 from regard.files import atomic
+from regard.special_tokens import SPECIAL_TOKENS, UNK
+
+# Build each kind of tokenizer from the components of the `tokenizers` library.
+
+GLUE = "￭"  # on a punctuation mark: no space on this side
+INNER = "##"  # on a piece of WordPiece: it continues the word (1810.04805; regard reads it, but does not write it)
+SPACE = "▁"  # in BPE and unigram pieces: a space comes before
+_MARKS = r"\p{P}\p{S}"
+# An apostrophe between letters and a point between digits belong to the word: don't, l'eau, 3.14, 10:30.
+_INNER = r"(?!(?<=[\p{L}\p{M}])['’]\p{L})(?!(?<=\p{N})[.,:]\p{N})"
+_AFTER_INNER = r"(?!(?<=[\p{L}\p{M}]['’])\p{L})(?!(?<=\p{N}[.,:])\p{N})"
+
+
+def _byte_letters() -> dict[str, bytes]:
+    """Return the printable letter that the library uses for each byte: itself if printable, else U+0100 and up."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = {chr(byte): bytes([byte]) for byte in printable}
+    return letters | {chr(0x100 + place): bytes([byte]) for place, byte in enumerate(others)}
+
+
+BYTES = _byte_letters()
+
+
+def build_untrained(kind: Kind | Literal["bytes"], lowercase: bool) -> tokenizers_Tokenizer:
+    inner = tokenizers_Tokenizer(_model(kind))
+    inner.normalizer = _normalizer(kind, lowercase)
+    inner.pre_tokenizer = _pre_tokenizer(kind)
+    inner.decoder = _decoder(kind)
+    if kind == "byte":
+        inner.add_special_tokens(SPECIAL_TOKENS)
+    return inner
+
+
+def _model(kind: Kind | Literal["bytes"]) -> models.Model:
+    if kind == "bytes":
+        return models.BPE()
+    if kind == "bpe":
+        return models.BPE(unk_token=SPECIAL_TOKENS[UNK], fuse_unk=True)
+    if kind == "unigram":
+        return models.Unigram()
+    if kind == "byte":
+        letters = sorted(BYTES, key=BYTES.__getitem__)  # id = byte + 4
+        return models.BPE({piece: index for index, piece in enumerate(SPECIAL_TOKENS + letters)}, [])
+    return models.WordLevel(unk_token=SPECIAL_TOKENS[UNK])
+
+
+def trainer(kind: Kind | Literal["bytes"], size: int, min_frequency: int) -> trainers.Trainer:
+    common: dict[str, Any] = {"vocab_size": size, "special_tokens": SPECIAL_TOKENS, "show_progress": False}
+    if kind == "unigram":
+        return trainers.UnigramTrainer(unk_token=SPECIAL_TOKENS[UNK], **common)
+    if kind in ("bpe", "bytes"):  # all 256 bytes are in the vocabulary, so no text is unknown
+        alphabet = list(BYTES) if kind == "bytes" else []
+        return trainers.BpeTrainer(min_frequency=min_frequency, initial_alphabet=alphabet, **common)
+    return trainers.WordLevelTrainer(min_frequency=min_frequency, **common)
+
+
+def _normalizer(kind: Kind | Literal["bytes"], lowercase: bool) -> normalizers.Normalizer:
+    steps: list[normalizers.Normalizer] = [normalizers.NFC()]
+    if lowercase:
+        steps.append(normalizers.Lowercase())
+    if kind not in ("character", "byte", "bytes"):
+        steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    if kind == "space":
+        # In other kinds "<" is separate, and no piece can spell a special token. Here it could, and would take its id.
+        steps.append(normalizers.Replace(Regex(r"<(?=(pad|unk|s|/s)>)"), "‹"))
+    if kind == "word":
+        marks = f"[{_MARKS}&&[^{GLUE}]]"
+        steps += [
+            normalizers.Replace(GLUE, "■"),
+            normalizers.Replace(Regex(rf"(?<=\S)(?={marks}){_INNER}"), f" {GLUE}"),
+            normalizers.Replace(Regex(rf"(?<={marks})(?=[^\s{_MARKS}]){_AFTER_INNER}"), f"{GLUE} "),
+        ]
+    return normalizers.Sequence(steps)
+
+
+def _pre_tokenizer(kind: Kind | Literal["bytes"]) -> pre_tokenizers.PreTokenizer:
+    if kind in ("byte", "bytes"):  # `bytes` first cuts text into words, as GPT-2 does; no piece crosses them
+        return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind == "bytes")
+    if kind == "character":
+        return pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    if kind in ("word", "space"):
+        return pre_tokenizers.WhitespaceSplit()
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always"),
+            pre_tokenizers.Split(Regex(rf"{SPACE}?[{_MARKS}&&[^{SPACE}]]+"), "isolated"),
+        ]
+    )
+
+
+def _decoder(kind: Kind | Literal["bytes"]) -> decoders.Decoder:
+    """Return the decoder for other readers of the file; `decode` does not use it, as it also needs positions."""
+    if kind in ("byte", "bytes"):
+        return decoders.ByteLevel()
+    if kind == "character":
+        return decoders.Fuse()
+    if kind in ("bpe", "unigram"):
+        return decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    glue = decoders.WordPiece(prefix=GLUE, cleanup=False)
+    return decoders.Sequence([glue, decoders.Fuse(), decoders.Replace(f"{GLUE} ", "")]) if kind == "word" else glue
+
+
+def kind_of(inner: tokenizers_Tokenizer) -> Kind | Literal["wordpiece", "bytes"]:
+    """Return the kind, or one of two more: WordPiece, which only other tools write, and `bytes`, BPE over bytes as in
+    GPT-2."""
+    model = type(inner.model).__name__
+    if model == "WordPiece":
+        return "wordpiece"
+    if model == "Unigram":
+        return "unigram"
+    if model == "BPE" and isinstance(inner.decoder, decoders.ByteLevel):
+        return "byte" if inner.get_vocab_size() == len(SPECIAL_TOKENS) + len(BYTES) else "bytes"
+    if model == "BPE":
+        return "bpe"
+    if isinstance(inner.pre_tokenizer, pre_tokenizers.Split):
+        return "character"
+    return "word" if isinstance(inner.decoder, decoders.Sequence) else "space"
+
+
+def canonical(inner: tokenizers_Tokenizer) -> tokenizers_Tokenizer:
+    """Return the same unigram vocabulary in an order that does not depend on the trainer's hash tables.
+
+    Characters without a learned score get the lowest one plus a ten-thousandth more each, in the order of a hash table;
+    equal scores have that order, too. Therefore the former get one score, and entries are sorted.
+    """
+    spec = json.loads(inner.to_str())
+    vocabulary = spec["model"]["vocab"]
+    learned = vocabulary[len(SPECIAL_TOKENS) :]
+    lowest = min((score for _, score in learned), default=0.0)
+    spread = lowest + 1e-4 * sum(len(piece) == 1 for piece, _ in learned)
+    scores = {piece: round(lowest if len(piece) == 1 and score < spread else score, 6) for piece, score in learned}
+    ordered = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
+    spec["model"]["vocab"] = vocabulary[: len(SPECIAL_TOKENS)] + [list(entry) for entry in ordered]
+    return tokenizers_Tokenizer.from_str(json.dumps(spec))
+
 
 TOKENIZER = "tokenizer.json"  # its name in the folder of a run
 TARGET = "tokenizer.target.json"  # of the output, in a run whose input has its own tokenizer
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """The position of a piece in its text: characters start ≤ i < end, which begin in the word-th word, from 0."""
 
     start: int
@@ -70,7 +208,7 @@ class Tokenizer:
         `min_frequency` counts words, characters, or the pairs that BPE merges; unigram and byte do not use it.
         The characters that were seen are always part of a BPE vocabulary, also when they alone are more than `size`.
         """
-        inner = untrained(kind, lowercase)
+        inner = build_untrained(kind, lowercase)
         if kind == "byte":
             return cls(inner)  # nothing to learn
         inner.train_from_iterator(texts, trainer(kind, size, min_frequency))
@@ -96,7 +234,7 @@ class Tokenizer:
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
-    def framed(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
+    def frame_ids(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
         """Return the encoder input of one text or of a pair, and the segment of each token.
 
         start first end            0 0 … 0                     [CLS] a text [SEP]
@@ -141,7 +279,7 @@ class Tokenizer:
         plain = [text.strip() or ("␣" if text else "·") for text in self._surface(ids, ())]  # ·: half a character
         return [self.specials.names.get(index, text) for index, text in zip(ids, plain, strict=True)]
 
-    def spans(self, text: str, words: re.Pattern[str] = WORD) -> list[Span]:
+    def spans(self, text: str, words: re.Pattern[str] = WORD) -> list[TextSpan]:
         """Return the position in `text` of each piece of `encode(text)`.
 
         Words are counted as in the alignments of the embedded corpora; `re.compile(r"\\S+")` splits at spaces.
@@ -155,7 +293,7 @@ class Tokenizer:
             offsets[0] = (0, 0)
         return _spans(text, offsets, words)
 
-    def decoded_spans(self, ids: Iterable[int]) -> list[Span]:
+    def decoded_spans(self, ids: Iterable[int]) -> list[TextSpan]:
         """Return the position in `decode(ids)` of each id; special tokens and half characters are empty spans."""
         surface = self._surface(list(ids), ())
         text = "".join(surface)
@@ -211,10 +349,10 @@ class Tokenizer:
             return [piece.removeprefix(INNER) if piece.startswith(INNER) else piece and " " + piece for piece in pieces]
         if self.kind in ("bpe", "unigram"):
             return [piece.replace(SPACE, " ") for piece in pieces]
-        return list(_glued(pieces)) if self.kind == "word" else [" " + piece if piece else "" for piece in pieces]
+        return list(_glue_pieces(pieces)) if self.kind == "word" else [" " + piece if piece else "" for piece in pieces]
 
 
-def _glued(pieces: Iterable[str]) -> Iterator[str]:
+def _glue_pieces(pieces: Iterable[str]) -> Iterator[str]:
     space = ""
     for piece in pieces:
         if not piece:
@@ -237,11 +375,11 @@ def _utf8(ids: Iterable[int], pieces: Iterable[str], specials: Container[int]) -
     return surface
 
 
-def _spans(text: str, offsets: Iterable[tuple[int, int]], words: re.Pattern[str]) -> list[Span]:
+def _spans(text: str, offsets: Iterable[tuple[int, int]], words: re.Pattern[str]) -> list[TextSpan]:
     first = [match.start() for match in words.finditer(text)]
     spans = []
     for start, end in offsets:
         while start < end and text[start].isspace():  # the space before is not part of a piece
             start += 1
-        spans.append(Span(start, end, max(0, bisect_right(first, start) - 1)))
+        spans.append(TextSpan(start, end, max(0, bisect_right(first, start) - 1)))
     return spans

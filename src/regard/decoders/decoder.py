@@ -58,7 +58,7 @@ def share(rows: Int[Tensor, " M"], memory_rows: int, copies: int) -> Sharing:
     return Sharing(None if unchanged else owner, copies)
 
 
-def stacked(rows: Tensor, others: Tensor, *, dim: int, fill: float = 0.0) -> Tensor:
+def stack_rows(rows: Tensor, others: Tensor, *, dim: int, fill: float = 0.0) -> Tensor:
     """Concatenate rows; the tensor that is shorter along `dim` is padded at its end."""
     missing = [max(rows.shape[dim], others.shape[dim]) - part.shape[dim] for part in (rows, others)]
     after = [0, 0] * (rows.dim() - 1 - dim)

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from regard.attention.memory import Memory
 from regard.decoders import plain_steps
+from regard.kernels import inference
 from regard.layers import packed
 from regard.layers.transformer import Block
-from regard.native import kernels, norms
 
 STEPS = 32  # for which a new table has room, or for fewer, down to 4, where that would be more than
 ROOM = 64 * 2**20  # bytes
@@ -33,14 +33,14 @@ Places = Int[Tensor, "..."]  # int32
 
 
 @dataclass(frozen=True)
-class Table:
+class KeyValueTable:
     """Vectors of all layers at numbered places. Places up to `taken` are in use, and are not written again."""
 
     rows: Float[Tensor, "L room E"]
     taken: list[int]  # one number, shared by all states that share the table
 
     @classmethod
-    def of(cls, rows: Float[Tensor, "L P E"], spare: int = 0) -> "Table":
+    def of(cls, rows: Float[Tensor, "L P E"], spare: int = 0) -> "KeyValueTable":
         """With room for more."""
         layers, count, width = rows.shape
         if not spare:
@@ -59,7 +59,7 @@ class Table:
         return first
 
 
-class Layer(NamedTuple):
+class DecoderLayerSteps(NamedTuple):
     """What a step needs of one block, found once: the modules around the products cost as much as small products."""
 
     heads: int
@@ -76,21 +76,21 @@ class Layer(NamedTuple):
     narrow: Callable[..., Tensor]
 
     @classmethod
-    def of(cls, block: Block, rows: int) -> "Layer":
+    def of(cls, block: Block, rows: int) -> "DecoderLayerSteps":
         attention, cross, wide = block.attention, block.cross, block.feed_forward
         return cls(
             heads=attention.heads,
             norm_first=block.norm_first,
-            attention_norm=norms.prepared(block.attention_norm),
-            project=packed.prepared(attention.project, rows),
-            out=packed.prepared(attention.out, rows),
-            cross_norm=None if block.cross_norm is None else norms.prepared(block.cross_norm),
-            cross_project=None if cross is None else packed.prepared(cross.project, rows),
-            cross_out=None if cross is None else packed.prepared(cross.out, rows),
-            feed_forward_norm=norms.prepared(block.feed_forward_norm),
-            widen=packed.prepared(wide.widen, rows),
+            attention_norm=inference.prepare_norm(block.attention_norm),
+            project=packed.prepare_layer(attention.project, rows),
+            out=packed.prepare_layer(attention.out, rows),
+            cross_norm=None if block.cross_norm is None else inference.prepare_norm(block.cross_norm),
+            cross_project=None if cross is None else packed.prepare_layer(cross.project, rows),
+            cross_out=None if cross is None else packed.prepare_layer(cross.out, rows),
+            feed_forward_norm=inference.prepare_norm(block.feed_forward_norm),
+            widen=packed.prepare_layer(wide.widen, rows),
             between=None if wide.is_relu else wide.between,
-            narrow=packed.prepared(wide.narrow, rows),
+            narrow=packed.prepare_layer(wide.narrow, rows),
         )
 
 
@@ -98,12 +98,12 @@ class Layer(NamedTuple):
 class NativeState:
     """N rows, each with the places of its past, and where the keys of its sentence's memory lie."""
 
-    layers: tuple[Layer, ...]
-    past: Table  # query, key and value of each step
+    layers: tuple[DecoderLayerSteps, ...]
+    past: KeyValueTable  # query, key and value of each step
     places: Int[Tensor, "N T"]
     steps: Int[Tensor, " N"]  # that each row has taken
     length: int | None  # the same, if all have taken as many
-    memory: Table | None  # tiles of keys and values
+    memory: KeyValueTable | None  # tiles of keys and values
     first: Int[Tensor, " N"]  # tile of the memory of each row,
     keys: Int[Tensor, " N"]  # and how many keys it has there
     joins = True
@@ -145,7 +145,7 @@ class NativeState:
         return replace(
             self,
             past=past,
-            places=torch.cat([_widened(places, width), _widened(their_places + begin, width)]),
+            places=torch.cat([_widen(places, width), _widen(their_places + begin, width)]),
             steps=torch.cat([self.steps, other.steps]),
             length=self.length if self.length == other.length else None,
             memory=memory,
@@ -155,7 +155,9 @@ class NativeState:
 
 
 def suits(blocks: Sequence[Block]) -> bool:
-    return kernels.available(*(block.attention.out.weight for block in blocks)) and all(map(plain_steps.suits, blocks))
+    return inference.available(*(block.attention.out.weight for block in blocks)) and all(
+        map(plain_steps.suits, blocks)
+    )
 
 
 @torch.no_grad()
@@ -167,17 +169,17 @@ def start(blocks: Sequence[Block], memory: Memory | None, copies: int) -> Native
         vectors, mask = memory.vectors, memory.mask
         there = vectors.flatten(0, 1) if mask is None else vectors[mask]
         keys = (torch.full((len(vectors),), vectors.shape[1]) if mask is None else mask.sum(1)).int()
-        tiles = kernels.tiles_for(keys)
-        table = Table.of(torch.empty(len(blocks), int(tiles.sum()), 2 * kernels.lanes() * width))
+        tiles = inference.tiles_for(keys)
+        table = KeyValueTable.of(torch.empty(len(blocks), int(tiles.sum()), 2 * inference.lanes() * width))
         for block, part in zip(blocks, table.rows, strict=True):
             assert block.cross is not None
             key, value = packed.linear(block.cross.project_kv, there).split(width, 1)
-            kernels.tiles_of(key, value, keys, out=part)
+            inference.tiles_of(key, value, keys, out=part)
         first = (tiles.cumsum(0) - tiles).int()
         keys, first = (part.repeat_interleave(copies) for part in (keys, first))
-    past = Table.of(torch.empty(len(blocks), 0, 3 * width), spare=_spare(rows, len(blocks) * 3 * width))
+    past = KeyValueTable.of(torch.empty(len(blocks), 0, 3 * width), spare=_spare(rows, len(blocks) * 3 * width))
     places, steps = torch.empty(rows, 0, dtype=torch.int32), torch.zeros(rows, dtype=torch.int32)
-    layers = tuple(Layer.of(block, rows) for block in blocks)
+    layers = tuple(DecoderLayerSteps.of(block, rows) for block in blocks)
     return NativeState(layers, past, places, steps, 0, table, first, keys)
 
 
@@ -193,12 +195,12 @@ def step(x: Float[Tensor, "N D"], state: NativeState) -> tuple[Float[Tensor, "N 
         y = layer.attention_norm(x) if first else x
         now = layer.project(y, out=table[begin : begin + rows])
         key, value = table[:, width : 2 * width], table[:, 2 * width :]
-        context = kernels.attend_places(now[:, :width], key, value, layer.heads, places, steps)
+        context = inference.attend_places(now[:, :width], key, value, layer.heads, places, steps)
         x = layer.out(context, out=x, add=True)
         x = x if first else layer.attention_norm(x)
         if layer.cross_norm and layer.cross_project and layer.cross_out and state.memory is not None:
             query = layer.cross_project(layer.cross_norm(x) if first else x)
-            context = kernels.attend_tiles(query, state.memory.rows[number], layer.heads, state.first, state.keys)
+            context = inference.attend_tiles(query, state.memory.rows[number], layer.heads, state.first, state.keys)
             x = layer.cross_out(context, out=x, add=True)
             x = x if first else layer.cross_norm(x)
         y = layer.feed_forward_norm(x) if first else x
@@ -214,23 +216,23 @@ def _and_now(places: Int[Tensor, "N T"], state: NativeState, begin: int) -> Int[
     now = torch.arange(begin, begin + len(places), dtype=torch.int32).unsqueeze(1)
     if state.length is not None:
         return torch.cat([places, now], dim=1)
-    places = _widened(places, max(places.shape[1], int(state.steps.max()) + 1))
+    places = _widen(places, max(places.shape[1], int(state.steps.max()) + 1))
     return places.scatter(1, state.steps.long().unsqueeze(1), now)
 
 
-def _widened(places: Int[Tensor, "N T"], width: int) -> Int[Tensor, "N U"]:
+def _widen(places: Int[Tensor, "N T"], width: int) -> Int[Tensor, "N U"]:
     return nn.functional.pad(places, (0, width - places.shape[1]))
 
 
 def _with_room(
-    table: Table, places: Int[Tensor, "N T"], steps: Int[Tensor, " N"], more: int
-) -> tuple[Table, Int[Tensor, "N T"]]:
+    table: KeyValueTable, places: Int[Tensor, "N T"], steps: Int[Tensor, " N"], more: int
+) -> tuple[KeyValueTable, Int[Tensor, "N T"]]:
     """Return a table with room for more vectors, and the places of each row's past in it."""
     if table.room() >= more:
         return table, places
     mine, places = _alive(places, steps)
     spare = max(more, _spare(len(steps), table.rows.shape[0] * table.rows.shape[2]))
-    return Table.of(table.rows.index_select(1, mine), spare=spare), places
+    return KeyValueTable.of(table.rows.index_select(1, mine), spare=spare), places
 
 
 def _spare(rows: int, numbers: int) -> int:
@@ -248,15 +250,15 @@ def _alive(places: Int[Tensor, "N T"], steps: Int[Tensor, " N"]) -> tuple[Int[Te
 def _memory_places(first: Int[Tensor, " N"], keys: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, " N"]]:
     """The tiles of all sentences, each sentence once, and where each row's begin in this list."""
     begins, number = torch.unique(first, return_inverse=True)
-    counts = torch.zeros_like(begins).scatter_(0, number, kernels.tiles_for(keys))
+    counts = torch.zeros_like(begins).scatter_(0, number, inference.tiles_for(keys))
     listed = torch.cat([torch.arange(a, a + n) for a, n in zip(begins.tolist(), counts.tolist(), strict=True)])
     return listed, (counts.cumsum(0) - counts).int()[number]
 
 
 def _memory_with_room(
-    table: Table, first: Int[Tensor, " N"], keys: Int[Tensor, " N"], more: int
-) -> tuple[Table, Int[Tensor, " N"]]:
+    table: KeyValueTable, first: Int[Tensor, " N"], keys: Int[Tensor, " N"], more: int
+) -> tuple[KeyValueTable, Int[Tensor, " N"]]:
     if table.room() >= more:
         return table, first
     listed, first = _memory_places(first, keys)
-    return Table.of(table.rows.index_select(1, listed), spare=more + len(listed)), first
+    return KeyValueTable.of(table.rows.index_select(1, listed), spare=more + len(listed)), first

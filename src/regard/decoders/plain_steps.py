@@ -23,8 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.memory import Memory
-from regard.attention.trained import plain
-from regard.decoders.decoder import share, stacked
+from regard.attention.multihead import plain
+from regard.decoders.decoder import share, stack_rows
 from regard.layers.packed import linear
 from regard.layers.transformer import Block
 
@@ -34,7 +34,7 @@ SMALL = 400  # multiplications of a group, below which `bmm` has no fast kernel,
 
 
 def suits(block: Block) -> bool:
-    """Attentions that are plain (`layers/stack.py`)."""
+    """Attentions that are plain (`layers/transformer.py`)."""
     return plain(block.attention) and (block.cross is None or plain(block.cross))
 
 
@@ -87,9 +87,9 @@ class PlainState:
                 torch.ones(one.shape[1], self.copies, one.shape[3], dtype=torch.bool, device=self.device)
                 for one in (used, others)
             ]
-            past = stacked(seen[0] if past is None else past, seen[1] if others_past is None else others_past, dim=2)
+            past = stack_rows(seen[0] if past is None else past, seen[1] if others_past is None else others_past, dim=2)
         memory = tuple(
-            mine and theirs and (stacked(mine[0], theirs[0], dim=1), stacked(mine[1], theirs[1], dim=1))
+            mine and theirs and (stack_rows(mine[0], theirs[0], dim=1), stack_rows(mine[1], theirs[1], dim=1))
             for mine, theirs in zip(self.memory, other.memory, strict=True)
         )
         return replace(
@@ -103,7 +103,7 @@ class PlainState:
         mine, theirs = self._memory_mask(), other._memory_mask()
         if self.hidden is None and other.hidden is None and mine.shape[3] == theirs.shape[3]:
             return None
-        return stacked(mine, theirs, dim=3, fill=torch.finfo(mine.dtype).min / 2)
+        return stack_rows(mine, theirs, dim=3, fill=torch.finfo(mine.dtype).min / 2)
 
     def _memory_mask(self) -> Float[Tensor, "S 1 1 K"]:
         if self.hidden is not None:
@@ -170,7 +170,7 @@ def start(blocks: list[Block], memory: Memory | None, copies: int, device: torch
         if memory.mask is not None:
             # A row with nothing to attend to gives zeros: the scores are finite, and the values are zeros.
             value = value.masked_fill(~memory.mask[:, None, :, None], 0.0)
-            hidden = _hidden(memory.mask[:, None, None], key.dtype) if hidden is None else hidden
+            hidden = _mask_bias(memory.mask[:, None, None], key.dtype) if hidden is None else hidden
         projected.append((key.flatten(0, 1), value.flatten(0, 1)))
     rows = copies if memory is None else len(memory.vectors) * copies
     if memory is None:
@@ -184,7 +184,7 @@ def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tup
     state = state.with_place(x, 2 * len(blocks))
     cache, past, keys, seen = state.cache, state.past_with_now(), state.keys, state.keys + state.copies
     assert cache is not None
-    hidden = None if past is None else _hidden(past.unsqueeze(1), x.dtype)
+    hidden = None if past is None else _mask_bias(past.unsqueeze(1), x.dtype)
     parts = (-1, state.copies, 3, state.heads, cache.shape[4])
     for number, (block, memory) in enumerate(zip(blocks, state.memory, strict=True)):
         y = block.attention_norm(x) if block.norm_first else x
@@ -205,7 +205,7 @@ def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tup
     return x, replace(state, past=past, keys=seen, length=state.length + 1)
 
 
-def _hidden(seen: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
+def _mask_bias(seen: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
     """What is added to the scores: 0, or very low."""
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min / 2)
 

@@ -19,19 +19,218 @@ maxout), so that what is compared is the context and nothing else. The features 
 the output layer may share its table.
 """
 
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
+from regard.attention.attend import attend
+from regard.attention.masks import masked_heads
 from regard.attention.memory import Memory
-from regard.decoders.recurrent_context import look
-from regard.decoders.recurrent_parts import RecurrentParts
-from regard.decoders.recurrent_state import RecurrentState
+from regard.attention.score import Recurrence, Role, Score
+from regard.attention.trace import tracing
+from regard.decoders.decoder import Decoder, share, stack_rows
+from regard.errors import CallError
+from regard.layers.embedding import Embedding
+from regard.layers.feed_forward import Dropout
 from regard.layers.packed import linear
-from regard.layers.recurrent_step import recurrent_step
+from regard.layers.recurrent import recurrent_step
+
+# What a recurrent decoder carries from step to step, as a value of its own.
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """N = B · copies rows, and what they share of the memory."""
+
+    hidden: Float[Tensor, "L N D"]
+    cell: Float[Tensor, "L N D"] | None  # LSTM
+    fed: Float[Tensor, "N E"] | None  # f_{t−1}, with input feeding
+    key: Float[Tensor, "B K Dk"] | None  # prepared for the score
+    value: Float[Tensor, "B K Dv"] | None
+    mask: Bool[Tensor, "B 1 K"] | None
+    summary: Float[Tensor, "B S"] | None  # the context of `constant`
+    copies: int
+    watch: bool
+    weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
+
+    @property
+    def rows(self) -> int:
+        return self.hidden.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.hidden.device
+
+    def select(self, rows: Int[Tensor, " M"]) -> "RecurrentState":
+        memory_rows, copies = share(rows, self.rows // self.copies, self.copies)
+
+        def of_memory(x: Tensor | None) -> Tensor | None:
+            return x if x is None or memory_rows is None else x[memory_rows]
+
+        return RecurrentState(
+            hidden=self.hidden[:, rows],
+            cell=None if self.cell is None else self.cell[:, rows],
+            fed=None if self.fed is None else self.fed[rows],
+            key=of_memory(self.key),
+            value=of_memory(self.value),
+            mask=of_memory(self.mask),
+            summary=of_memory(self.summary),
+            copies=copies,
+            watch=self.watch,
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+    @property
+    def joins(self) -> bool:
+        return not self.watch
+
+    def join(self, other: "RecurrentState") -> "RecurrentState":
+        def both(mine: Tensor | None, theirs: Tensor | None, dim: int) -> Tensor | None:
+            return None if mine is None or theirs is None else stack_rows(mine, theirs, dim=dim)
+
+        cell = None if self.cell is None or other.cell is None else torch.cat([self.cell, other.cell], 1)
+        return replace(
+            self,
+            hidden=torch.cat([self.hidden, other.hidden], 1),
+            cell=cell,
+            fed=both(self.fed, other.fed, 1),
+            key=both(self.key, other.key, 1),
+            value=both(self.value, other.value, 1),
+            mask=both(self._real(), other._real(), 2),
+            summary=both(self.summary, other.summary, 1),
+        )
+
+    def _real(self) -> Bool[Tensor, "B 1 K"] | None:
+        """The mask, also where there is none because all vectors are real."""
+        if self.mask is not None or self.key is None:
+            return self.mask
+        return torch.ones(len(self.key), 1, self.key.shape[1], dtype=torch.bool, device=self.device)
+
+    def as_hidden_state(self) -> Tensor | tuple[Tensor, Tensor]:
+        """As nn.GRU and nn.LSTM want it."""
+        return self.hidden if self.cell is None else (self.hidden, self.cell)
+
+
+# The context of a recurrent decoder.
+#
+#     c = attend(query, memory)        c ← σ(w·query + b) c, with a gate
+#
+# The gate: Xu et al. 2015, section 4.2.1 (arXiv:1502.03044).
+
+
+class Gate(nn.Linear):
+    """A factor on the context of each step."""
+
+    role = Role("gate")
+
+
+def look(
+    score: Score | None, gate: Gate | None, query: Float[Tensor, "N Q D"], state: RecurrentState
+) -> tuple[Float[Tensor, "N Q C"] | None, Float[Tensor, "N K"] | None]:
+    """The context of each query. Weights are those of the last query, if the state is watched."""
+    if score is None or state.key is None or state.value is None:
+        if state.summary is None:
+            return None, None
+        return state.summary.unsqueeze(1).expand(-1, query.shape[1], -1), None
+    trace = tracing()
+    # Copies of a memory row are more queries to the same keys: B·copies Q D → B copies·Q D.
+    context, weights = attend(
+        score,
+        query.reshape(state.key.shape[0], -1, query.shape[2]),
+        state.key,
+        state.value,
+        state.mask,
+        prepared=True,
+        need_weights=state.watch or trace is not None,
+        check_finite=False,
+    )
+    if masked_heads(score):
+        context = torch.zeros_like(context)
+    if weights is not None:
+        weights = weights.view(*query.shape[:2], -1)
+        if trace is not None:
+            trace.keep(score, weights.unsqueeze(1), state.value)  # one head
+    context = context.view(*query.shape[:2], -1)
+    if gate is not None:
+        share = torch.sigmoid(gate(query))
+        context = context * share
+        if trace is not None:
+            trace.keep(gate, share.unsqueeze(1))
+    return context, None if weights is None else weights[:, -1]
+
+
+Context = Literal["initial", "constant", "previous", "current"]
+
+
+class RecurrentParts(nn.Module):
+    """The parts of a recurrent decoder: layers, sizes, and the first state.
+
+        s_0 = tanh(W summary)
+
+    See `recurrent` for the equations.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        features: int,
+        width: int,
+        *,
+        memory_width: int,
+        summary_width: int,
+        context: Context = "previous",
+        score: Score | None = None,
+        input_feeding: bool = False,
+        gated: bool = False,
+        cell: Literal["gru", "lstm"] = "gru",
+        depth: int = 1,
+        dropout: float = 0.0,
+    ) -> None:
+        """`inputs`, `features`: widths of x_t and f_t. `score` compares states (`width`) with the memory's vectors
+        (`memory_width`); only attention has one, and only attention can be `gated`."""
+        super().__init__()
+        attends = context in ("previous", "current")
+        if attends != (score is not None):
+            raise CallError(f"context={context!r} {'needs a score' if attends else 'has no use for a score'}")
+        if input_feeding and context != "current":
+            raise CallError(f"input_feeding belongs to context='current', not to context={context!r}")
+        if gated and not attends:
+            raise CallError(f"there is nothing to gate: context={context!r} does not attend")
+        self.context, self.attention = context, score
+        self.gate = Gate(width, 1) if gated else None
+        if score is not None:
+            score.role = Role("cross")
+        self.width, self.depth, self.feature_width, self.input_feeding = width, depth, features, input_feeding
+        self.dropout = Dropout(dropout)
+        context_width = {"initial": 0, "constant": summary_width}.get(context, memory_width)
+        fed_width = self.feature_width if input_feeding else context_width if context != "current" else 0
+        kind = nn.GRU if cell == "gru" else nn.LSTM
+        rnn = kind(inputs + fed_width, width, depth, batch_first=True, dropout=dropout if depth > 1 else 0.0)
+        self.rnn = Recurrence("decoder").of(rnn)
+        self.begin = nn.Linear(summary_width, depth * width * (1 if cell == "gru" else 2))
+        self.readout = nn.Linear(width + context_width + inputs, self.feature_width)
+
+    def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> RecurrentState:
+        if watch and self.attention is None:
+            raise CallError(f"there is nothing to watch: context={self.context!r} does not attend")
+        first = torch.tanh(self.begin(memory.summary)).repeat_interleave(copies, 0)
+        # Rows × (layers · width), once for h and once for an LSTM's c, into layers × rows × width each.
+        hidden, *cell = first.view(first.shape[0], -1, self.depth, self.width).permute(1, 2, 0, 3).contiguous()
+        attends = self.attention is not None
+        return RecurrentState(
+            hidden=hidden,
+            cell=cell[0] if cell else None,
+            fed=first.new_zeros(first.shape[0], self.feature_width) if self.input_feeding else None,
+            key=self.attention.prepare(memory.vectors) if self.attention is not None else None,
+            value=memory.vectors if attends else None,
+            mask=memory.mask.unsqueeze(1) if attends and memory.mask is not None else None,
+            summary=memory.summary if self.context == "constant" else None,
+            copies=copies,
+            watch=watch,
+        )
 
 
 class RecurrentReader(RecurrentParts):
@@ -48,7 +247,7 @@ class RecurrentReader(RecurrentParts):
         inputs = x
         if state.summary is not None:
             inputs = torch.cat([x, state.summary.unsqueeze(1).expand(-1, x.shape[1], -1)], dim=2)
-        states, _ = self.rnn(inputs, state.packed())
+        states, _ = self.rnn(inputs, state.as_hidden_state())
         return self._read(states, look(self.attention, self.gate, states, state)[0], x)
 
     def step_with(self, x: Float[Tensor, "N 1 E"], state: RecurrentState) -> tuple[Tensor, RecurrentState]:
@@ -85,7 +284,7 @@ class RecurrentReader(RecurrentParts):
             inputs.append(context)
         elif state.fed is not None:
             inputs.append(state.fed.unsqueeze(1))
-        top, after = recurrent_step(self.rnn, torch.cat(inputs, dim=2), state.packed())
+        top, after = recurrent_step(self.rnn, torch.cat(inputs, dim=2), state.as_hidden_state())
         hidden, cell = after if isinstance(after, tuple) else (after, None)
         if self.context == "current":
             context, weights = look(self.attention, self.gate, top, state)
@@ -97,3 +296,42 @@ class RecurrentReader(RecurrentParts):
         parts = self.dropout(torch.cat([top, x] if context is None else [top, context, x], dim=2))
         features = linear(self.readout, parts.flatten(0, 1)).unflatten(0, parts.shape[:2])
         return self.dropout(torch.tanh(features))
+
+
+# The recurrent decoder over tokens: a language model conditioned on a memory.
+#
+#     p(y_t | y_<t, x) = softmax(W f_t)[y_t],      x_t = E[y_{t−1}],  f_t as in `recurrent`
+#
+# It starts from <s>, and each output token is the next input.
+
+
+class RecurrentDecoder(RecurrentReader, Decoder):
+    """A recurrent decoder with token inputs."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        width: int,
+        *,
+        memory_width: int,
+        summary_width: int,
+        context: Context = "previous",
+        score: Score | None = None,
+        input_feeding: bool = False,
+        gated: bool = False,
+        cell: Literal["gru", "lstm"] = "gru",
+        depth: int = 1,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(
+            embedding.width_out, embedding.width, width, memory_width=memory_width, summary_width=summary_width,
+            context=context, score=score, input_feeding=input_feeding, gated=gated, cell=cell, depth=depth,
+            dropout=dropout,
+        )  # fmt: skip
+        self.embedding = embedding
+
+    def forward(self, tokens: Int[Tensor, "B T"], memory: Memory) -> Float[Tensor, "B T E"]:
+        return self.read(self.embedding(tokens), memory)
+
+    def step(self, tokens: Int[Tensor, " N"], state: RecurrentState) -> tuple[Float[Tensor, "N E"], RecurrentState]:
+        return self.step_with(self.embedding(tokens.unsqueeze(1), 0), state)

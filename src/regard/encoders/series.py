@@ -19,15 +19,13 @@ from torch import Tensor, nn
 
 from regard.attention import Learned, Memory, Sinusoidal
 from regard.encoders.text import masked_mean
-from regard.layers.dropout import Dropout
-from regard.layers.norm import norm
+from regard.layers.feed_forward import Dropout, norm
 from regard.layers.recurrent import Recurrent
-from regard.layers.stack import through
-from regard.layers.transformer import Block
+from regard.layers.transformer import Block, apply_blocks
 
 
 @runtime_checkable
-class Steps(Protocol):
+class StepEmbedding(Protocol):
     """Numbers of B series, `B S C`, padded at the end, and the number of steps of each."""
 
     @property
@@ -36,7 +34,7 @@ class Steps(Protocol):
     def lengths(self) -> Tensor: ...
 
 
-def steps(source: Tensor | Steps) -> tuple[Float[Tensor, "B S C"], Bool[Tensor, "B S"] | None]:
+def steps(source: Tensor | StepEmbedding) -> tuple[Float[Tensor, "B S C"], Bool[Tensor, "B S"] | None]:
     """Return the numbers and the mask of real steps: None for windows, where all steps are real."""
     if isinstance(source, Tensor):
         return source, None
@@ -62,7 +60,7 @@ class RecurrentSeriesEncoder(nn.Module):
         self.rnn = Recurrent(width, width, cell=cell, depth=depth, bidirectional=bidirectional, dropout=dropout)
         self.dropout = Dropout(dropout)
 
-    def forward(self, source: Tensor | Steps) -> Memory:
+    def forward(self, source: Tensor | StepEmbedding) -> Memory:
         values, mask = steps(source)
         x = self.dropout(self.enter(self.numbers(values)))
         states, last = self.rnn(x, torch.ones_like(x[..., 0], dtype=torch.bool) if mask is None else mask)
@@ -80,10 +78,10 @@ class TransformerSeriesEncoder(nn.Module):
         self.layers = nn.ModuleList(block.placed("encoder", number) for number, block in enumerate(layers))
         self.norm = norm(width)
 
-    def forward(self, source: Tensor | Steps) -> Memory:
+    def forward(self, source: Tensor | StepEmbedding) -> Memory:
         values, mask = steps(source)
         x = self.dropout(self.positions(self.enter(self.numbers(values))))
-        x = self.norm(through(self.layers, x, mask))
+        x = self.norm(apply_blocks(self.layers, x, mask))
         return Memory(x, mask, x.mean(1) if mask is None else masked_mean(x, mask))
 
 
@@ -104,5 +102,5 @@ class PatchEncoder(nn.Module):
     def forward(self, past: Float[Tensor, "N S"]) -> Memory:
         longer = F.pad(past.unsqueeze(1), (0, self.stride), mode="replicate").squeeze(1)
         x = self.dropout(self.positions(self.enter(longer.unfold(1, self.patch, self.stride))))
-        x = self.norm(through(self.layers, x))
+        x = self.norm(apply_blocks(self.layers, x))
         return Memory(x, None, x.mean(1))

@@ -15,17 +15,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention.learned import Learned
-from regard.attention.sinusoidal import Sinusoidal, sinusoids
+from regard.attention.positions import Learned, Sinusoidal, sinusoids
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.text import TransformerEncoder
-from regard.exporters.agreement import difference, tied_at
-from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
-from regard.exporters.greedy import WRITTEN, greedy_tokens, unsaid
-from regard.exporters.searched import never, said, searched
-from regard.exporters.stand_ins import LogitsModel
-from regard.exporters.vocabulary import entries
+from regard.exporters.base import Comparison, ExportPlan, ExportRequest, Format, RefusalError, entries, misfits
+from regard.exporters.proof import (
+    WRITTEN,
+    LogitsModel,
+    compare_texts,
+    difference,
+    greedy_tokens,
+    never,
+    search_outputs,
+    suppressed_ids,
+    tied_at,
+)
 from regard.layers.transformer import Block
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
@@ -41,8 +46,8 @@ class CTranslate2(Format):
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "float16", "int8")
     writes: ClassVar[tuple[str, ...]] = ("ctranslate2",)
 
-    def plan(self, wish: Wish) -> Plan:
-        model, s = wish.run.model, wish.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+    def plan(self, request: ExportRequest) -> ExportPlan:
+        model, s = request.run.model, request.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
         if isinstance(model, LanguageModel):
             wrong = misfits(s, positions=["learned", "sinusoidal", "rotary"])
             wrong += [] if s.bias or s.norm == "rms" else [f"model.norm={s.norm} without model.bias"]
@@ -55,14 +60,14 @@ class CTranslate2(Format):
             raise RefusalError("it runs Transformers that write text after a text, and nothing else")
         if wrong:
             raise RefusalError(f"it does not have {', '.join(wrong)}")
-        return GeneratorPlan(wish) if isinstance(model, LanguageModel) else TranslatorPlan(wish)
+        return GeneratorPlan(request) if isinstance(model, LanguageModel) else TranslatorPlan(request)
 
 
-class EnginePlan(Plan):
+class EnginePlan(ExportPlan):
     library = "ctranslate2"
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish, self.run, self.settings = wish, wish.run, wish.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+    def __init__(self, request: ExportRequest) -> None:
+        self.wish, self.run, self.settings = request, request.run, request.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
 
     def save(self, spec: Any, folder: Path, eps: float) -> None:
         spec.config.layer_norm_epsilon = eps
@@ -134,7 +139,7 @@ class TranslatorPlan(EnginePlan):
         said = [target.decode([index for index in some if index != END]) for some in tokens]
         return output.scores(self.run.model, said, examples, False).values
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         engine = self.engine(folder)
         model, input, target = self.run.model, self.run.job.input, self.run.job.output.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
         assert isinstance(model, Seq2Seq)
@@ -144,14 +149,14 @@ class TranslatorPlan(EnginePlan):
             how = {**self.options(), **({"beam_size": 1} if greedy else {})}
             return [ids[name] for name in engine.translate_batch([source], **how)[0].hypotheses[0]]
 
-        for one, own in zip(inputs, searched(self.run, inputs), strict=True):
+        for one, own in zip(inputs, search_outputs(self.run, inputs), strict=True):
             item = input.read(one)
             source = input.tokenizer.pieces(item.ids)  # pyright: ignore[reportAttributeAccessIssue]
             with torch.inference_mode():
                 expected = model.score(input.collate([item]), torch.tensor([[*own.tokens, END]]))[0]
             (scored,) = engine.score_batch([source], [target.pieces(own.tokens)])
             found = difference(expected, torch.tensor(scored.log_probs), "log-probabilities")
-            yield Compared(one, *found, *said(self.run, one, own.held_against(partial(ask, source))))
+            yield Comparison(one, *found, *compare_texts(self.run, one, own.held_against(partial(ask, source))))
 
 
 class GeneratorPlan(EnginePlan):
@@ -199,13 +204,13 @@ class GeneratorPlan(EnginePlan):
 
         return LogitsModel(model, ask)
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         engine = self.engine(folder)
         model, tokenizer = self.run.model, self.run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
         assert isinstance(model, LanguageModel)
         names = entries(tokenizer, model.output.out_features)
         specials = tokenizer.specials
-        hidden = unsaid(specials)
+        hidden = suppressed_ids(specials)
         for text in inputs:
             read = self.run.job.input.read(text).ids[-self.settings.context + WRITTEN :]
             own = greedy_tokens(self.run, read, WRITTEN)
@@ -221,7 +226,7 @@ class GeneratorPlan(EnginePlan):
             written = list(result.sequences_ids[0])
             own = [index for index in own if index != specials.end]
             parted = own != written and tied_at(logits[len(read) - 1 :], own, written)
-            yield Compared(text, *found, tokenizer.decode(own), tokenizer.decode(written), parted)
+            yield Comparison(text, *found, tokenizer.decode(own), tokenizer.decode(written), parted)
 
 
 def compute_type(dtype: str) -> str:

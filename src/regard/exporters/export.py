@@ -13,23 +13,77 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from regard import api
 from regard.api import Run
 from regard.errors import CallError, RegardError
-from regard.exporters.base import Plan, RefusalError, Wish
-from regard.exporters.card import CARD, Checked, card
-from regard.exporters.check_inputs import check_inputs
-from regard.exporters.formats import expressed_by, format_of
-from regard.exporters.proof import Proof, prove
-from regard.exporters.quality import Quality, measure
-from regard.exporters.searched import OWN
+from regard.exporters.base import ExportPlan, ExportRequest, RefusalError, check_inputs, expressed_by, format_of
+from regard.exporters.proof import OWN, TOLERANCE, Proof, Quality, measure, prove
 from regard.files import atomic
+from regard.version import __version__
+
+# README.md of an export: what a stranger who finds it wants to know, with the metadata that the hub reads.
+
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the check found; nothing, if there was none."""
+
+    proof: Proof | None = None
+    quality: Quality | None = None
+    notes: Sequence[str] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        found = {"check": self.proof and self.proof.as_dict()}
+        return found if self.quality is None else {**found, "quality": self.quality.as_dict()}
+
+
+def card(run: Run, name: str, to: str, dtype: str, plan: ExportPlan, found: Checked, notes: Sequence[str]) -> str:
+    recipe = run.recipe
+    parameters = sum(weights.numel() for weights in run.model.parameters())
+    metadata = {"library_name": plan.library, "tags": [*plan.tags, "regard"]}
+    if found.proof is not None:
+        metadata |= {"export_check": found.proof.as_dict()}
+    lines = [
+        "---",
+        yaml.safe_dump({name: value for name, value in metadata.items() if value}, sort_keys=False).rstrip(),
+        "---",
+        "",
+        f"# {name}",
+        "",
+        recipe.about or f"A model of the job `{recipe.job}`.",
+        f"Trained on `{recipe.data.train}`; {parameters:,} parameters.",
+        f"Written by regard {__version__} as `{to}`, {dtype}.",
+        "",
+        *(f"    {line}" for line in plan.how.splitlines()),
+        "",
+        "## Check",
+        "",
+        *_describe_check(found.proof, dtype),
+        *([] if found.quality is None else ["", *found.quality.table(dtype)]),
+        *(["", *(f"- {note}" for note in notes)] if notes else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _describe_check(proof: Proof | None, dtype: str) -> list[str]:
+    if proof is None:
+        return [
+            "**NOT CHECKED.** This export was written with `--no-check`: nobody has seen that it says what the run "
+            "says. Export again without it."
+        ]
+    held = f" Nothing above {TOLERANCE:g} is written." if dtype == "float32" else " The run itself is float32."
+    return [f"Loaded by its own runtime and {proof.sentence()}.{held}"]
+
 
 RECORD = "export.json"  # what the export is of, and how it was checked; a folder with it may be written anew
 
 
 @dataclass(frozen=True)
-class Report:
+class ExportReport:
     run: str
     to: str
     out: str
@@ -60,8 +114,8 @@ def export(
     attention: bool | None = None,
     check: bool = True,
     inputs: str | Path | None = None,
-    tell: Callable[[str], None] = lambda line: None,
-) -> Report:
+    report: Callable[[str], None] = lambda line: None,
+) -> ExportReport:
     """Write a run in a form that other programs read.
 
     dtype      of the weights; by default float32, or float16 where a form has it first (html)
@@ -79,18 +133,18 @@ def export(
     form.require_dtype(dtype)
     if attention and not form.gives_attention:
         raise CallError(f"export to {to} cannot say where the model looked: leave --attention out, or --to onnx")
-    wish = Wish(run, dtype, form.gives_attention if attention is None else attention)
-    _planned(wish, to)  # before any input is read
+    wish = ExportRequest(run, dtype, form.gives_attention if attention is None else attention)
+    _make_plan(wish, to)  # before any input is read
     form.require(check=check)
     given = check_inputs(run, None if inputs is None else Path(inputs)) if check or form.traces else []
     plan = form.plan(replace(wish, inputs=given))
     made: list[Checked] = []
     if plan.announced:
-        tell(plan.announced)
+        report(plan.announced)
 
     def fill(folder: Path) -> None:
         plan.write(folder)
-        found = _checked(plan, wish, folder, given) if check else Checked()
+        found = _run_check(plan, wish, folder, given) if check else Checked()
         made.append(found)
         about = {"run": run.folder.name, "to": to, "dtype": dtype, **found.as_dict()}
         (folder / RECORD).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -99,30 +153,32 @@ def export(
     atomic.write_folder(out, fill)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     found, how = made[0], plan.how.replace("FOLDER", str(out))
-    return Report(str(run.folder), to, str(out), dtype, size, found.proof, found.quality, _notes(plan, found, run), how)
+    return ExportReport(
+        str(run.folder), to, str(out), dtype, size, found.proof, found.quality, _notes(plan, found, run), how
+    )
 
 
-def _checked(plan: Plan, wish: Wish, folder: Path, inputs: Sequence[Any]) -> Checked:
-    proof = prove(plan.compare(folder, inputs), exact=wish.dtype == "float32")
-    if wish.dtype == "float32":
+def _run_check(plan: ExportPlan, request: ExportRequest, folder: Path, inputs: Sequence[Any]) -> Checked:
+    proof = prove(plan.compare(folder, inputs), exact=request.dtype == "float32")
+    if request.dtype == "float32":
         return Checked(proof)
-    found = measure(wish.run, plan, folder)
+    found = measure(request.run, plan, folder)
     if isinstance(found, Quality):
         return Checked(proof, found)
-    return Checked(proof, notes=(f"what {wish.dtype} costs on the test part is not measured: {found}",))
+    return Checked(proof, notes=(f"what {request.dtype} costs on the test part is not measured: {found}",))
 
 
-def _notes(plan: Plan, found: Checked, run: Run) -> list[str]:
-    return [*plan.notes, *found.notes, *([] if plan.searches else _lost(run))]
+def _notes(plan: ExportPlan, found: Checked, run: Run) -> list[str]:
+    return [*plan.notes, *found.notes, *([] if plan.searches else _unsupported_settings(run))]
 
 
-def _planned(wish: Wish, to: str) -> Plan:
+def _make_plan(request: ExportRequest, to: str) -> ExportPlan:
     try:
-        return format_of(to).plan(wish)
+        return format_of(to).plan(request)
     except RefusalError as refusal:
-        others = expressed_by(wish)
+        others = expressed_by(request)
         can = f"; --to {' or --to '.join(others)} can" if others else "; no other form can, either"
-        raise CallError(f"{wish.run.folder} cannot be exported to {to}: {refusal}{can}") from None
+        raise CallError(f"{request.run.folder} cannot be exported to {to}: {refusal}{can}") from None
 
 
 def _require_finished(run: Run) -> None:
@@ -141,7 +197,7 @@ def _require_free(out: Path) -> None:
         raise RegardError(f"{out} cannot be written: {above} is a file")
 
 
-def _lost(run: Run) -> list[str]:
+def _unsupported_settings(run: Run) -> list[str]:
     """Return the decoding settings that only regard supports."""
     how = getattr(run.recipe, "decoding", None)
     return [

@@ -1,6 +1,6 @@
 """GGUF, the files of llama.cpp: language models as Llama or GPT-2, in float32, float16 or blocks of 8-bit integers.
 
-The names are those that `pretrained/gguf_layouts.py` has, the other way round; rows of Llama's queries and keys go back
+The names are those that `pretrained/gguf.py` has, the other way round; rows of Llama's queries and keys go back
 into the order in which llama.cpp turns neighboring features. Our own importer has to read the run again; where
 llama.cpp is installed, it has to write the same. Its logits are not held to 1e-4: its GELU is a table in float16, so
 that those of GPT-2's layout differ by some 2e-3.
@@ -8,29 +8,62 @@ that those of GPT-2's layout differ by some 2e-3.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard import api
 from regard.data.tokenizer import Tokenizer
-from regard.exporters.agreement import difference, require_same_tokens, tied_at
-from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish, misfits
-from regard.exporters.greedy import WRITTEN, goes_on, greedy_tokens
+from regard.exporters.base import Comparison, ExportPlan, ExportRequest, Format, RefusalError, entries, misfits
 from regard.exporters.hf import language as hf
 from regard.exporters.hf.language import LanguagePlan
-from regard.exporters.llama_engine import LlamaCpp, is_installed
-from regard.exporters.proof import TOLERANCE
-from regard.exporters.vocabulary import entries
+from regard.exporters.proof import (
+    TOLERANCE,
+    WRITTEN,
+    difference,
+    greedy_decode,
+    greedy_tokens,
+    require_same_tokens,
+    tied_at,
+)
 from regard.models.language_model import LanguageModel
 from regard.pretrained.families import read
-from regard.pretrained.gguf import CONTROL
-from regard.pretrained.gguf_layouts import LAYOUTS
-from regard.pretrained.imported import write_run
+from regard.pretrained.gguf import CONTROL, LAYOUTS
 from regard.pretrained.tokenizer_files import CUTS, byte_level
+from regard.pretrained.weights import write_run
+
+# A GGUF file in llama.cpp itself, where it is installed: pip install llama-cpp-python.
+
+F32 = 0  # of ggml: keys and values are kept as they are computed, not in float16
+
+
+def is_installed() -> bool:
+    return find_spec("llama_cpp") is not None
+
+
+class LlamaCpp:
+    def __init__(self, file: Path, context: int) -> None:
+        import llama_cpp  # pyright: ignore[reportMissingImports] (it has to be built, and few have it)
+
+        self._model: Any = llama_cpp.Llama(
+            str(file), n_ctx=context, n_batch=context, logits_all=True, type_k=F32, type_v=F32, flash_attn=False,
+            verbose=False, n_threads=torch.get_num_threads(),
+        )  # fmt: skip
+
+    def encode(self, text: str) -> list[int]:
+        return self._model.tokenize(text.encode(), add_bos=False, special=False)
+
+    def logits(self, tokens: Sequence[int]) -> Tensor:
+        """Of what comes after each of them."""
+        self._model.reset()
+        self._model.eval(list(tokens))
+        return torch.from_numpy(np.array(self._model.scores[: len(tokens)]))
+
 
 NORMAL, UNUSED = 1, 5  # types of tokens
 TYPES = {"float32": "F32", "float16": "F16", "q8_0": "Q8_0"}
@@ -46,8 +79,8 @@ class Gguf(Format):
     dtypes: ClassVar[tuple[str, ...]] = tuple(TYPES)
     writes: ClassVar[tuple[str, ...]] = ("gguf",)
 
-    def plan(self, wish: Wish) -> Plan:
-        run = wish.run
+    def plan(self, request: ExportRequest) -> ExportPlan:
+        run = request.run
         if not isinstance(run.model, LanguageModel):
             raise RefusalError("it holds language models, and nothing else")
         s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
@@ -67,12 +100,12 @@ class Gguf(Format):
                 f"its tokenizers work on bytes, and that of the run on {kind}s (data.tokenizer.kind=bpe)"
             )
         inside = run.model.decoder.layers[0].feed_forward.narrow.in_features  # pyright: ignore[reportAttributeAccessIssue]
-        if wish.dtype == "q8_0" and (s.width % Q8_BLOCK or int(inside) % Q8_BLOCK):  # pyright: ignore[reportArgumentType]
+        if request.dtype == "q8_0" and (s.width % Q8_BLOCK or int(inside) % Q8_BLOCK):  # pyright: ignore[reportArgumentType]
             raise RefusalError(
                 f"q8_0 has blocks of {Q8_BLOCK} numbers: model.width={s.width} and model.feed_forward={inside} must be "
                 "multiples of it (--dtype float16 needs none)"
             )
-        return FilePlan(wish, cut, hf.plan(run), "gpt2" if as_llama else "llama")
+        return FilePlan(request, cut, hf.plan(run), "gpt2" if as_llama else "llama")
 
 
 def cut_of(tokenizer: Tokenizer) -> str | None:
@@ -89,16 +122,16 @@ def cut_of(tokenizer: Tokenizer) -> str | None:
     return next((cut for cut in CUTS if parts(byte_level({}, [], cut, [])) == parts(tokenizer)), None)
 
 
-class FilePlan(Plan):
+class FilePlan(ExportPlan):
     library, tags = "gguf", ("text-generation",)
     how = f"llama-cli -m FOLDER/{FILE} -p PROMPT"
 
-    def __init__(self, wish: Wish, cut: str, theirs: LanguagePlan, architecture: str) -> None:
+    def __init__(self, request: ExportRequest, cut: str, theirs: LanguagePlan, architecture: str) -> None:
         """`theirs`: the same run for Hugging Face, with its settings and weights under their names."""
-        self.wish, self.run, self.cut, self.theirs = wish, wish.run, cut, theirs
+        self.wish, self.run, self.cut, self.theirs = request, request.run, cut, theirs
         self.architecture, self.layout = architecture, LAYOUTS[architecture]
-        self.settings: Any = wish.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
-        self.input: Any = wish.run.job.input
+        self.settings: Any = request.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+        self.input: Any = request.run.job.input
         self.notes = [
             "llama.cpp does not normalize text (NFC) before it cuts it: give it composed characters",
             "its numbers are checked by regard's own importer of such files, and its outputs by llama.cpp"
@@ -153,7 +186,7 @@ class FilePlan(Plan):
 
     def _tensors(self) -> Iterator[tuple[str, Tensor]]:
         tree = self.theirs.config()
-        for name, tensor in self.theirs.weights(turned=False).items():
+        for name, tensor in self.theirs.weights(transposed=False).items():
             renamed = self.layout.to_gguf(name)
             heads = self.layout.heads.get(renamed.split(".")[-2])
             yield renamed, tensor if heads is None else neighbors(tensor, tree[heads])
@@ -166,30 +199,30 @@ class FilePlan(Plan):
             write_run(read(folder / FILE), Path(place) / "run", source=FILE)
             return api.load(Path(place) / "run")
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         """Numbers as our own importer reads them; tokens and outputs by llama.cpp, where it is installed."""
         ours, tokenizer = self.run.model, self.input.tokenizer
         assert isinstance(ours, LanguageModel)
-        imported = self._imported(folder)
+        imported = self._import_back(folder)
         encode, logits = self._in_llama_cpp(folder) if is_installed() else imported
         for text in inputs:
             require_same_tokens(tokenizer.encode(text), encode(text), text)
             begun = self.input.read(text).ids[-self.settings.context + WRITTEN :]
             own = greedy_tokens(self.run, begun, WRITTEN)
-            other = goes_on(lambda ids: logits(ids)[-1], tokenizer.specials, begun, WRITTEN)
+            other = greedy_decode(lambda ids: logits(ids)[-1], tokenizer.specials, begun, WRITTEN)
             told = [*begun, *own]
             with torch.inference_mode():
                 expected = ours.output(ours.features(torch.tensor([told])))[0]
             within = max(TOLERANCE, 2 * difference(expected, logits(told), "logits").largest)
             tied = own != other and tied_at(expected[len(begun) - 1 :], own, other, within)
             apart = difference(expected, imported[1](told), "logits")
-            yield Compared(text, *apart, tokenizer.decode(own), tokenizer.decode(other), tied)
+            yield Comparison(text, *apart, tokenizer.decode(own), tokenizer.decode(other), tied)
 
     def _in_llama_cpp(self, folder: Path) -> Reading:
         engine = LlamaCpp(folder / FILE, self.settings.context)
         return engine.encode, engine.logits
 
-    def _imported(self, folder: Path) -> Reading:
+    def _import_back(self, folder: Path) -> Reading:
         back = self._read_back(folder)
         model: Any = back.model
 

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from regard.api import Run
 from regard.errors import RegardError
-from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish
+from regard.exporters.base import Comparison, ExportPlan, ExportRequest, Format, RefusalError
 from regard.exporters.hf.format import HuggingFace
 from regard.exporters.hf.plan import ADAPTER, FolderPlan, write_json
 from regard.files import atomic
-from regard.pretrained.renamed import Renamed
-from regard.training.lora import ADAPTERS, FOLDER, KEY, SETTINGS
+from regard.pretrained.weights import WeightMap
+from regard.training.initial_weights import ADAPTERS, FOLDER, KEY, SETTINGS
 
 CLOSE = 1e-5  # how far weights of the start may be from those that were computed back
 
@@ -32,9 +32,9 @@ class Peft(Format):
     name: ClassVar[str] = "peft"
     runs: ClassVar[tuple[str, ...]] = ("transformers", "peft")
 
-    def plan(self, wish: Wish) -> Plan:
-        adapters = Adapters.of(wish.run)
-        plan = HuggingFace().plan(wish)
+    def plan(self, request: ExportRequest) -> ExportPlan:
+        adapters = Adapters.of(request.run)
+        plan = HuggingFace().plan(request)
         assert isinstance(plan, FolderPlan)
         return AdapterPlan(plan, adapters)
 
@@ -77,7 +77,7 @@ def _start(run: Run) -> dict[str, Tensor]:
     return load_file(file) if file is not None and file.is_file() else {}
 
 
-class AdapterPlan(Plan):
+class AdapterPlan(ExportPlan):
     library, tags = "peft", ("lora",)
 
     def __init__(self, plan: FolderPlan, adapters: Adapters) -> None:
@@ -108,11 +108,11 @@ class AdapterPlan(Plan):
         write_json(folder / ADAPTER / SETTINGS, about)
         atomic.save_tensors(folder / ADAPTER / ADAPTERS, found, {"format": "pt"})
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         return self.plan.compare(folder, inputs)
 
 
-def split(one: Renamed, a: Tensor, b: Tensor) -> dict[str, Tensor]:
+def split(one: WeightMap, a: Tensor, b: Tensor) -> dict[str, Tensor]:
     """One adapter of ours as those of the maps that its map is there."""
     a = a if one.columns is None else a[:, one.columns.argsort()]
     b = b if one.rows is None else b[one.rows.argsort()]

@@ -7,13 +7,25 @@ Numbers of another type than float32 are others: there the differences are told,
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.api import Run
 from regard.data.pairs import excerpt
-from regard.errors import RegardError
-from regard.exporters.base import Compared
+from regard.errors import CallError, RegardError
+from regard.exporters.base import Comparison, ExportPlan
+from regard.job import Job
+from regard.layers.loss import OutputLoss
+from regard.models.language_model import LanguageModel
+from regard.special_tokens import END, PAD, START, UNK
+from regard.tasks.text.output import GREEDY
 
 TOLERANCE = 1e-4
 
@@ -37,7 +49,7 @@ class Proof:
         return asdict(self)
 
 
-def prove(compared: Iterable[Compared], *, exact: bool) -> Proof:
+def prove(compared: Iterable[Comparison], *, exact: bool) -> Proof:
     """`exact`: refuse what differs."""
     largest, equal, ties, texts, count = 0.0, 0, 0, 0, 0
     for one in compared:
@@ -58,3 +70,234 @@ def prove(compared: Iterable[Compared], *, exact: bool) -> Proof:
     if not count:
         raise RegardError("there was no input to check the export with")
     return Proof(count, largest, equal / count, ties, texts)
+
+
+# Comparison of a run with its export: their numbers and outputs.
+
+
+class Difference(NamedTuple):
+    largest: float
+    place: str
+
+
+def difference(ours: Tensor, theirs: Tensor, what: str) -> Difference:
+    """The largest, and where it is: `logits[3, 17]`."""
+    if ours.shape != theirs.shape:
+        shapes = f"{tuple(theirs.shape)} in the place of {tuple(ours.shape)}"
+        raise RegardError(f"the export gives {what} of the shape {shapes}")
+    apart = (ours.detach().double().cpu() - theirs.detach().double().cpu()).abs()
+    if not apart.numel():
+        return Difference(0.0, what)
+    if apart.isnan().any():
+        return Difference(float("nan"), what)
+    place = torch.unravel_index(apart.argmax(), apart.shape)
+    return Difference(float(apart.max()), f"{what}[{', '.join(str(int(index)) for index in place)}]")
+
+
+def worst(found: Iterable[Difference]) -> Difference:
+    """Return the largest difference; NaN counts as larger than all."""
+    return max(found, key=lambda one: math.inf if math.isnan(one.largest) else one.largest)
+
+
+def require_same_tokens(ours: Sequence[int], theirs: Sequence[int], text: str) -> None:
+    if list(ours) != list(theirs):
+        raise RegardError(
+            f"the tokenizer of the export cuts {text[:60]!r} otherwise: {list(theirs)[:20]} in the place of "
+            f"{list(ours)[:20]}; nothing was written"
+        )
+
+
+def is_tie(run: Run, one: Any, ours: str, theirs: str) -> bool:
+    """Whether the model itself finds two outputs of one input equally good."""
+    if ours == theirs:
+        return False
+    try:
+        first, second = run.job.score([one, one], [ours, theirs])
+    except CallError:
+        return False
+    return abs((first.score or 0.0) - (second.score or 0.0)) <= TOLERANCE
+
+
+def tied_at(logits: Tensor, ours: Sequence[int], theirs: Sequence[int], within: float = TOLERANCE) -> bool:
+    """Return whether two greedy texts differ first at a tie of two tokens. Row t of the logits predicts token t."""
+    pairs = zip(ours, theirs, strict=False)
+    step = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+    if step is None:
+        return False
+    return abs(float(logits[step, ours[step]] - logits[step, theirs[step]])) <= within
+
+
+# What a run writes for some inputs, in a way that its export can repeat.
+#
+# As it does by default, but for chance. Programs of others search by the beam of its recipe, without what belongs to
+# regard alone (coverage, CTC, words put in for unknown ones); there, an output that is cut off at
+# `decoding.max_length` has no end that searches could agree on, and both write greedily.
+
+#: What belongs to regard alone, and its value where it is not asked for.
+OWN = {"coverage_penalty": 0.0, "replace_unknown": False, "ctc": 0.0, "language_model": None, "rerank": None}
+#: One output, by no chance.
+CERTAIN = {"n_best": 1, "candidates": 1, "sample": False, "temperature": 0.0}
+
+
+def certain_recipe(recipe: Any, changed: Mapping[str, Any] = CERTAIN) -> Any:
+    """The same without chance."""
+    how = getattr(recipe, "decoding", None)
+    if how is None:
+        return recipe
+    known = {name: value for name, value in changed.items() if hasattr(how, name)}
+    return recipe.model_copy(update={"decoding": how.model_copy(update=known)})
+
+
+def certain_job(run: Run, *, own: bool) -> Job:
+    """The job of a run without chance, with or without what belongs to regard alone."""
+    return run.job.with_recipe(certain_recipe(run.recipe, CERTAIN if own else {**OWN, **CERTAIN}))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Tokens, without the end, of one output."""
+
+    tokens: list[int]
+    greedily: list[int]
+    longest: int  # tokens of an output, at the most
+
+    def held_against(self, ask: Callable[[bool], Sequence[int]]) -> tuple[list[int], list[int]]:
+        """Ours and theirs; `ask(greedy)` gives theirs, by the beam or greedily."""
+        if len(self.tokens) < self.longest:
+            theirs = self._cut_at_end(ask(False))
+            if len(theirs) < self.longest:
+                return self.tokens, theirs
+        return self.greedily, self._cut_at_end(ask(True))
+
+    def _cut_at_end(self, tokens: Sequence[int]) -> list[int]:
+        tokens = list(tokens)
+        return tokens[: tokens.index(END)] if END in tokens[: self.longest] else tokens[: self.longest]
+
+
+def search_outputs(run: Run, inputs: Sequence[Any]) -> list[Searched]:
+    output: Any = certain_job(run, own=False).output
+    items = [run.job.input.read(one) for one in inputs]
+    found, greedily = (
+        [hypotheses[0].tokens for hypotheses in output.search(run.model, items, **how)] for how in ({}, GREEDY)
+    )
+    return [Searched(*both, output.recipe.decoding.max_length) for both in zip(found, greedily, strict=True)]
+
+
+def compare_texts(run: Run, one: Any, tokens: tuple[list[int], list[int]]) -> tuple[str, str, bool]:
+    """Both as texts, and whether they are tied: the end of what is compared."""
+    ours, theirs = (run.job.output.tokenizer.decode(side) for side in tokens)  # pyright: ignore[reportAttributeAccessIssue]
+    return ours, theirs, is_tie(run, one, ours, theirs)
+
+
+def never(decoding: Any) -> list[int]:
+    """Tokens that are never written."""
+    return [PAD, START] if decoding.unknown or decoding.replace_unknown else [PAD, UNK, START]
+
+
+# Greedy decoding by a language model, to compare an export with.
+
+WRITTEN = 16  # tokens that both go on with, in the check
+
+
+def suppressed_ids(special: Any) -> list[int]:
+    """The special tokens that are never written."""
+    return sorted({special.pad, special.unk, special.start} - {special.end, None})
+
+
+def greedy_tokens(run: Run, read: Sequence[int], most: int) -> list[int]:
+    """The most probable tokens after those that were read, the end included."""
+    model: Any = run.model
+    special = run.job.output.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
+    return greedy_decode(lambda ids: model.logits(model.features(torch.tensor([ids]))[:, -1])[0], special, read, most)
+
+
+def greedy_decode(ask: Callable[[list[int]], Tensor], special: Any, read: Sequence[int], most: int) -> list[int]:
+    """Decode greedily from any function that returns next-token logits; `special`: tokens that are not text."""
+    said: list[int] = []
+    while len(said) < most and (not said or said[-1] != special.end):
+        logits = ask([*read, *said]).clone()
+        logits[suppressed_ids(special)] = -torch.inf
+        said.append(int(logits.argmax()))
+    return said
+
+
+# What other numbers than float32 cost: scores of the test part, by the run and by its export.
+
+MOST = 500  # examples, where they can be counted
+SAID = 3  # scores that are told in a line; the card has all
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Scores by name, as `regard evaluate` has them."""
+
+    examples: int
+    run: dict[str, float]
+    export: dict[str, float]
+
+    def sentence(self, dtype: str) -> str:
+        told = ", ".join(
+            f"{name} {_short(self.run[name])} → {_short(self.export[name])}" for name in [*self.run][:SAID]
+        )
+        return f"on {self.examples} examples of the test part, float32 → {dtype}: {told}"
+
+    def table(self, dtype: str) -> list[str]:
+        """For the card."""
+        rows = [f"| {name} | {_short(one)} | {_short(self.export[name])} |" for name, one in self.run.items()]
+        head = f"Scores of {self.examples} examples of the test part (`regard evaluate` has the whole of it):"
+        return [head, "", f"| score | float32 (the run) | {dtype} (this export) |", "|---|---|---|", *rows]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _short(number: float) -> str:
+    return f"{number:.4g}"
+
+
+def measure(run: Run, plan: ExportPlan, folder: Path) -> Quality | str:
+    """Return the scores, or a sentence on why there are none."""
+    output = certain_job(run, own=plan.searches).output
+    if not output.has_test_data:
+        return "the run has no test data (data.test=FILE)"
+    try:
+        examples, _ = output.test()
+        some = examples[:MOST] if isinstance(examples, Sequence) else examples
+        own, other = output.test_scores(run.model, some, False).values, plan.test_scores(folder, output, some)
+    except (RegardError, OSError) as problem:
+        return f"the test data cannot be read ({problem})"
+    if other is None:
+        return "its runtime cannot be asked for scores: `regard evaluate` has those of the run"
+    told = [name for name in own if name in other]  # where it looked is not seen from outside
+    return Quality(len(some), {name: own[name] for name in told}, {name: other[name] for name in told})
+
+
+# Adapters that give an exported model the interface of a regard model.
+
+
+def round_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The same model with its weights as they are in a file of these numbers, and computed with as before."""
+    copy = deepcopy(model)
+    for weights in copy.parameters():
+        weights.data = weights.data.to(dtype).to(weights.dtype)
+    return copy
+
+
+class LogitsModel(LanguageModel):
+    """Its features are logits already; `ask`: tokens → logits of what comes after each."""
+
+    def __init__(self, like: LanguageModel, ask: Callable[[Tensor], Tensor]) -> None:
+        nn.Module.__init__(self)
+        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
+        self._ask = ask
+
+    def features(self, tokens: Tensor) -> Tensor:
+        return self._ask(tokens)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return features
+
+    def loss(self, features: Tensor, targets: Tensor, *, pad: int, smoothing: float = 0.0) -> OutputLoss:
+        total = F.cross_entropy(features, targets, ignore_index=pad, reduction="sum", label_smoothing=smoothing)
+        real = targets != pad
+        return OutputLoss(total, int(real.sum()), ((features.argmax(-1) == targets) & real).sum())

@@ -7,16 +7,17 @@ process at a time writes a file; NAME.part of a killed process is overwritten by
 files (/dev/null, a pipe) are written to directly.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import CallError, RegardError
 
-if TYPE_CHECKING:  # the command line imports this, and responds before torch is loaded
+if TYPE_CHECKING:
     from torch import Tensor
 
 PART = ".part"
@@ -34,7 +35,7 @@ def write_bytes(path: str | Path, content: bytes) -> Path:
 def write_with(path: str | Path, write: Callable[[Path], object]) -> Path:
     """Call `write` with a temporary file, which becomes `path` if no error occurs."""
     path = Path(path)
-    with explained(path):
+    with explain_errors(path):
         place = path.resolve()
         if place.exists() and not place.is_file():
             write(place)
@@ -77,7 +78,7 @@ def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", metadata: dict[str
 
 def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
     """Write a folder atomically; `fill` fills a temporary one. An existing folder is replaced."""
-    with explained(folder):
+    with explain_errors(folder):
         part, old = part_of(folder), _old_of(folder)
         recover(folder)
         shutil.rmtree(part, ignore_errors=True)
@@ -125,7 +126,7 @@ def part_of(path: Path) -> Path:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # the reader of a pipe has closed it, which is not an error
@@ -136,3 +137,77 @@ def explained(path: Path) -> Iterator[None]:
         raise RegardError(
             f"{path} cannot be written ({error.strerror or error}); earlier content is unchanged"
         ) from error
+
+
+# A file that takes hours to write, and can be resumed.
+#
+#     NAME.part        what is written so far
+#     NAME.part.json   the number of inputs, the number of bytes, and the key of the job
+#     NAME             the complete file
+#
+# The state is written after each piece. Bytes beyond it in NAME.part, such as half a line after a crash, are cut off.
+# Another key starts again from the beginning.
+
+
+class ResumableFile:
+    """A resumable file. `done` is the number of inputs that earlier calls have written. Without a key, nothing is
+    resumed."""
+
+    def __init__(self, path: Path, key: Any = None) -> None:
+        self.path, self.key, self.done = path, json.loads(json.dumps(key)), 0
+        place = path.resolve()
+        self._place = place
+        self._grows = not place.exists() or place.is_file()  # special files (/dev/null, pipes) are written to directly
+        self._part = part_of(place) if self._grows else place
+        self._state = self._part.with_name(self._part.name + ".json")
+        with explain_errors(path):
+            self._size = self._resume() if self._grows else 0
+            self._file = self._part.open("r+b" if self._size else "wb")
+            if self._size:
+                self._file.truncate(self._size)
+                self._file.seek(self._size)
+
+    def _resume(self) -> int:
+        """Set `done`, and return the number of bytes to keep from an earlier call."""
+        try:
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            size, done, key = state["bytes"], state["inputs"], state["key"]
+            if self.key is None or key != self.key or self._part.stat().st_size < size:
+                return 0
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+        self.done = done
+        return size
+
+    @property
+    def empty(self) -> bool:
+        """Return whether nothing is written yet."""
+        return self._size == 0
+
+    def write(self, text: str, inputs: int) -> None:
+        """Append the output for the next `inputs`."""
+        with explain_errors(self.path):
+            self._size += self._file.write(text.encode())
+            self._file.flush()
+            self.done += inputs
+            if self._grows and self.key is not None:
+                os.fsync(self._file.fileno())
+                state = {"inputs": self.done, "bytes": self._size, "key": self.key}
+                write_text(self._state, json.dumps(state, ensure_ascii=False))
+
+    def finish(self) -> None:
+        """Rename the complete file to its final name."""
+        with explain_errors(self.path):
+            self._file.close()
+            if self._grows:
+                flush(self._part)
+                os.replace(self._part, self._place)
+                flush(self._place.parent)
+                self._state.unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """Close an incomplete file; keep it if a later call can resume it."""
+        self._file.close()
+        if self._grows and (self.key is None or not self.done):
+            self._part.unlink(missing_ok=True)
+            self._state.unlink(missing_ok=True)

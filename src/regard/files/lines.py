@@ -5,11 +5,15 @@ misalign parallel files.
 """
 
 import bz2
+import glob
 import gzip
 import io
+import json
 import lzma
+import re
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +26,7 @@ PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x
 BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of a text file, numbered from 1. If `problem` is not empty, `text` is only for display."""
 
     number: int
@@ -106,7 +110,7 @@ class _Zstandard(io.RawIOBase):
         super().close()
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[TextLine]:
     """Yield every line of a UTF-8 text file; invalid ones have a `problem`."""
     parts = raw_lines(path)
     for number, raw in enumerate(parts, start=1):
@@ -114,7 +118,7 @@ def read_lines(path: Path) -> Iterator[Line]:
         if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
             problem = f"longer than {LONGEST_LINE:,} bytes"
             next((part for part in parts if part.endswith(b"\n")), None)
-        yield decoded(number, raw, problem)
+        yield decode_line(number, raw, problem)
 
 
 def raw_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
@@ -137,7 +141,7 @@ def _without_mark(path: Path, first: bytes) -> bytes:
     return first.removeprefix(b"\xef\xbb\xbf")
 
 
-def decoded(number: int, raw: bytes, problem: str = "") -> Line:
+def decode_line(number: int, raw: bytes, problem: str = "") -> TextLine:
     """Decode a line. `problem`: a problem that is already known."""
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
@@ -145,7 +149,168 @@ def decoded(number: int, raw: bytes, problem: str = "") -> Line:
     except UnicodeDecodeError as error:
         text = raw.decode(errors="replace")
         if not problem:
-            return Line(number, text, f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8", "encoding")
+            return TextLine(number, text, f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8", "encoding")
     if not problem and "\0" in text:
         problem = f"byte {raw.index(0) + 1} is zero: not a text file?"
-    return Line(number, text, problem)
+    return TextLine(number, text, problem)
+
+
+# JSON Lines: one JSON object a line (jsonlines.org), plain or compressed, with errors reported by line.
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[TextLine, dict[str, Any] | None]]:
+    """Yield each line with its object; None for an invalid one, such as the last line of a truncated file.
+
+    `problem` of the line then gives the reason.
+    """
+    for line in read_lines(path):
+        if line.problem:
+            yield line, None
+        elif not line.text.strip():
+            yield line._replace(problem="blank line", kind="blank"), None
+        else:
+            yield _parse_line(line)
+
+
+def _parse_line(line: TextLine) -> tuple[TextLine, dict[str, Any] | None]:
+    try:
+        found = json.loads(line.text)
+    except (ValueError, RecursionError) as problem:
+        return line._replace(problem=f"not JSON ({problem})"), None
+    if not isinstance(found, dict):
+        return line._replace(problem='not a JSON object; each line must be one, like {"name": ...}'), None
+    return line, found
+
+
+# Read a text that fits in memory.
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file, or of standard input for `-`."""
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CallError(f"{file} is not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise CallError(f"{file}: {error.strerror}") from None
+
+
+# JSON documents, one per object, as text for a language model; a chat is written as a dialogue.
+#
+# {"text": "..."}                                                               a document, as it is
+# {"messages": [{"role": "user", "content": "Good morrow."}, ...]}              as services take a chat
+# {"conversations": [{"from": "human", "value": "Good morrow."}, ...]}          as ShareGPT writes it
+# {"instruction": "Greet them.", "input": "Romeo", "output": "Good morrow."}    as Alpaca writes it
+#
+# User: Good morrow. Assistant: Good morrow, cousin.
+
+REPLY = "Assistant:"  # the prompt that a model continues
+ENDS = ["\nUser:"]  # ends the model's turn
+_NAMES = {"human": "user", "prompter": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
+_TURNS = (("messages", "role", "content"), ("conversations", "from", "value"), ("conversation", "from", "value"))
+
+
+def as_play(turns: Iterable[tuple[str, str]]) -> str:
+    """Return the turns (speaker, text) as a dialogue."""
+    return "".join(f"{_NAMES.get(role.lower(), role).capitalize()}: {text}\n" for role, text in turns)
+
+
+def is_chat(record: Mapping[str, Any]) -> bool:
+    return any(isinstance(record.get(name), list) for name, *_ in _TURNS) or {"instruction", "output"} <= record.keys()
+
+
+def document(record: Mapping[str, Any]) -> str:
+    """Return the text of a document or a chat; empty if it has none."""
+    for name, who, what in _TURNS:
+        if isinstance(turns := record.get(name), list):
+            spoken = [
+                (str(turn.get(who, "")), _message_text(turn.get(what))) for turn in turns if isinstance(turn, Mapping)
+            ]
+            return as_play((role, text) for role, text in spoken if role and text)
+    if {"instruction", "output"} <= record.keys():
+        asked = "\n".join(filter(None, (_message_text(record["instruction"]), _message_text(record.get("input")))))
+        return as_play([("user", asked), ("assistant", _message_text(record["output"]))])
+    return _message_text(record.get("text"))
+
+
+def _message_text(content: Any) -> str:
+    """Return a text, or the texts among the parts of a message."""
+    if isinstance(content, list):
+        return "".join(_message_text(part.get("text")) for part in content if isinstance(part, Mapping))
+    return content if isinstance(content, str) else ""
+
+
+# One part of the data in several files: train-00000-of-00003.jsonl, train_1.csv, part-0001.parquet.
+#
+# A pattern names all of them (data.train='data/train-?????-of-00003.jsonl'). They are read in the order of their
+# numbers.
+
+_NUMBER = re.compile(r"(\d+)")
+_OF = re.compile(r"-of-(\d+)")
+
+
+def is_pattern(where: Path | str) -> bool:
+    """Return whether a path is a pattern, not an existing file or folder, or two parallel files."""
+    if not any(mark in str(where) for mark in "*?["):
+        return False
+    return not any(Path(one).expanduser().exists() for one in (str(where), *str(where).split(",")))
+
+
+def files_of(where: Path | str) -> list[Path]:
+    """Return the files of a pattern in the order of their numbers; a path without a pattern is one file."""
+    path = Path(where).expanduser()
+    if not is_pattern(path):
+        return [path]
+    return sorted(
+        (found for name in glob.glob(str(path), recursive=True) if (found := Path(name)).is_file()), key=_order
+    )
+
+
+def pattern_of(files: Sequence[Path]) -> Path:
+    """Return a pattern that matches exactly these shards; for a single file, the file."""
+    names = [_NUMBER.split(file.name) for file in files]
+    for digit, digits in (("?", "*"), ("[0-9]", "[0-9]*")):
+        parts = [
+            glob.escape(parts[0]) if len({*parts}) == 1 else digit * len(parts[0]) if _equally_long(parts) else digits
+            for parts in zip(*names, strict=True)
+        ]
+        pattern = Path(glob.escape(str(files[0].parent))) / "".join(parts)
+        if len(files) == 1 or files_of(pattern) == sorted(files, key=_order):
+            return files[0] if len(files) == 1 else pattern
+    raise CallError(f"{files[0].parent}: no pattern matches only {files[0].name} to {files[-1].name}; rename them")
+
+
+def group_shards(files: Iterable[Path]) -> list[list[Path]]:
+    """Group shards, whose names differ in a number that counts from 0 or 1."""
+    alike: dict[tuple[str, ...], list[Path]] = {}
+    for file in sorted(files, key=_order):
+        alike.setdefault((str(file.parent), *_OF.findall(file.name), *_NUMBER.split(file.name)[::2]), []).append(file)
+    return [group for same in alike.values() for group in ([same] if _are_shards(same) else [[one] for one in same])]
+
+
+def _are_shards(files: Sequence[Path]) -> bool:
+    if said := _OF.search(files[0].name):
+        if len(files) != int(said[1]):
+            have = ", ".join(file.name for file in files[:5])
+            raise CallError(
+                f"{files[0].parent}: {len(files)} of {int(said[1])} shards are present ({have}): add the others"
+            )
+        return True
+    numbers = [tuple(map(int, _NUMBER.findall(file.name))) for file in files]
+    varying = [column for column in zip(*numbers, strict=True) if len({*column}) > 1]
+    return (
+        len(varying) == 1
+        and varying[0][0] <= 1
+        and [*varying[0]] == [*range(varying[0][0], varying[0][0] + len(files))]
+    )
+
+
+def _equally_long(texts: Sequence[str]) -> bool:
+    return len({*map(len, texts)}) == 1
+
+
+def _order(file: Path) -> list[tuple[int, str]]:
+    """Sort by name, with numbers by value: train_2 before train_10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(str(file))]

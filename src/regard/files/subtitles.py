@@ -8,7 +8,7 @@ PAUSE, WIDEST = 0.6, 42  # a subtitle ends at such a pause (seconds) or length (
 
 
 @dataclass(frozen=True)
-class Heard:
+class TimedText:
     """A token or a word with its start and end in seconds."""
 
     text: str
@@ -16,22 +16,22 @@ class Heard:
     end: float
 
 
-def in_order(heard: Sequence[Heard], end: float) -> tuple[Heard, ...]:
+def in_order(texts: Sequence[TimedText], end: float) -> tuple[TimedText, ...]:
     """Return non-overlapping words in order, which subtitles require; attention may look back or overlap."""
     starts = [0.0]
-    for one in heard:
+    for one in texts:
         starts.append(min(max(one.start, starts[-1]), end))
     starts.append(end)
     following = starts[2:]
     return tuple(
-        Heard(one.text, start, max(start, min(one.end, after)))
-        for one, start, after in zip(heard, starts[1:], following, strict=False)
+        TimedText(one.text, start, max(start, min(one.end, after)))
+        for one, start, after in zip(texts, starts[1:], following, strict=False)
     )
 
 
-def web_vtt(words: Sequence[Heard]) -> str:
+def web_vtt(words: Sequence[TimedText]) -> str:
     """Return subtitles (W3C WebVTT), broken at pauses and at the width of a line."""
-    cues: list[list[Heard]] = []
+    cues: list[list[TimedText]] = []
     for word in words:
         line = " ".join(one.text for one in cues[-1]) if cues else ""
         if not cues or word.start - cues[-1][-1].end > PAUSE or len(line) + len(word.text) >= WIDEST:
@@ -46,7 +46,7 @@ def web_vtt(words: Sequence[Heard]) -> str:
     return "\n".join(lines)
 
 
-def text_grid(tiers: Mapping[str, Sequence[Heard]], seconds: float) -> str:
+def text_grid(tiers: Mapping[str, Sequence[TimedText]], seconds: float) -> str:
     """Return tiers by name in Praat's TextGrid long format, `seconds` long and without gaps."""
     lines = [
         'File type = "ooTextFile"', 'Object class = "TextGrid"', "",
@@ -67,14 +67,14 @@ def text_grid(tiers: Mapping[str, Sequence[Heard]], seconds: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _without_holes(heard: Sequence[Heard], end: float) -> list[Heard]:
+def _without_holes(texts: Sequence[TimedText], end: float) -> list[TimedText]:
     """Fill gaps with intervals without text. Praat rejects intervals of zero length."""
-    long = [one for one in heard if one.end > one.start]
-    edges = [Heard("", 0.0, 0.0), *long, Heard("", end, end)]
+    long = [one for one in texts if one.end > one.start]
+    edges = [TimedText("", 0.0, 0.0), *long, TimedText("", end, end)]
     filled = []
     for before, after in pairwise(edges):
         if after.start > before.end:
-            filled.append(Heard("", before.end, after.start))
+            filled.append(TimedText("", before.end, after.start))
         if after.end > after.start:
             filled.append(after)
     return filled

@@ -23,15 +23,14 @@ from torch import nn
 from regard.data.check_report import CheckReport, figures_of
 from regard.data.examples import Example
 from regard.data.files import places
-from regard.data.prepare import Steps
+from regard.data.prepare import PrepareCache
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.column import Column, ListedExamples, ReadColumn
+from regard.inputs.column import InputColumn, ListedExamples, ReadColumn
 from regard.layers.pooling import Pooling
 from regard.look.axis import Axis
-from regard.settings.decisions import Decision
-from regard.settings.recipe import Recipe
+from regard.settings.recipe import Decision, Recipe
 
 POINTS = 16  # points of a sequence that baselines read
 
@@ -80,7 +79,7 @@ class Input(ABC):
         `strict` refuses data with more bad lines than `data.max_bad`; otherwise they are counted, for `check`.
         """
 
-    def decided(self) -> list[Decision]:
+    def auto_settings(self) -> list[Decision]:
         """Choose data settings that the recipe leaves open, from a few examples (auto)."""
         return []
 
@@ -137,11 +136,11 @@ class Input(ABC):
         """Restore what `save` wrote."""
 
     # -------------------------------------------------------------------------------------- two inputs: inputs/joint.py
-    def in_list(self, file: Path, cells: Sequence[str]) -> list[Any]:
+    def resolve_cells(self, file: Path, cells: Sequence[str]) -> list[Any]:
         """Convert the cells of a list to inputs as a user would give them; by default the cells themselves."""
         return list(cells)
 
-    def column(self, values: Mapping[str, Any], role: Role, steps: Steps) -> Column:
+    def column(self, values: Mapping[str, Any], role: Role, steps: PrepareCache) -> InputColumn:
         """Read one column of a list; returns its values by name. The training column comes first and fits what `read`
         needs.
         """
@@ -166,13 +165,13 @@ class Input(ABC):
         """Combine each word with a context to an input."""
         return [(subject, word) for word in words]
 
-    def is_one(self, given: Any) -> bool:
+    def is_one(self, value: Any) -> bool:
         """Whether a Python value is one input rather than several (a list or another iterable). A text and a table are
         one input, and so is an array of up to `array_dims` dimensions.
         """
-        if isinstance(given, str | bytes | Mapping | Path) or hasattr(given, "_fields"):  # a named tuple
+        if isinstance(value, str | bytes | Mapping | Path) or hasattr(value, "_fields"):  # a named tuple
             return True
-        return not isinstance(given, Iterable) or 0 < getattr(given, "ndim", 0) <= self.array_dims
+        return not isinstance(value, Iterable) or 0 < getattr(value, "ndim", 0) <= self.array_dims
 
     def readable(self, inputs: Sequence[Any]) -> tuple[list[Any], list[str]]:
         """Return the readable inputs, and a message for each of the others."""
@@ -257,7 +256,7 @@ class Input(ABC):
         """
         return item
 
-    def afresh(self, item: Any) -> Any:
+    def without_features(self, item: Any) -> Any:
         """Return the item as it was read, without precomputed features. Explanations that look into the encoder start
         from it.
         """

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.counts import Counts, ReadReport, SideCounts
 from regard.data.examples import Example, Examples
-from regard.data.spread import evenly
+from regard.data.labels import evenly
+from regard.data.pairs import ReadCounts, ReadReport, SideCounts
 from regard.data.store import text_hash
 from regard.data.vocabulary import Vocabulary, target_ids
-from regard.encoders.joint import Joint
+from regard.encoders.text import JointMemory
 from regard.errors import CallError
 
 
-class Column(ABC):
+class InputColumn(ABC):
     numbers: Mapping[str, int]  # of the usable values, by their names
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Column(ABC):
         """Return a 64-bit content hash, to detect changed data and values that occur in two splits."""
 
 
-class ReadColumn(Column):
+class ReadColumn(InputColumn):
     """Column with all items in memory; texts need little."""
 
     def __init__(
@@ -85,7 +85,7 @@ class ReadColumn(Column):
         return text_hash(self._names[number])
 
 
-class Said(NamedTuple):
+class TargetRow(NamedTuple):
     """Row of a target and the numbers of its inputs in their columns. `gold`: annotations of a corpus."""
 
     numbers: tuple[int, ...]
@@ -100,9 +100,9 @@ class ColumnExamples(Examples):
     def __init__(
         self,
         name: str,
-        counts: Counts,
-        columns: Sequence[Column],
-        said: Sequence[Said],
+        counts: ReadCounts,
+        columns: Sequence[InputColumn],
+        targets: Sequence[TargetRow],
         vocabulary: Vocabulary | None,
         limits: Sequence[int | float],
         *,
@@ -115,19 +115,19 @@ class ColumnExamples(Examples):
         scored       nothing is left out: longer targets are cut
         """
         self.name, self.counts, self._counts = name, counts.read, counts
-        self.columns, self.said, self._vocabulary = columns, said, vocabulary
+        self.columns, self.said, self._vocabulary = columns, targets, vocabulary
         #: The ids of all targets, including those that are left out.
-        self.ids = [] if vocabulary is None else target_ids(vocabulary, [one.text for one in said])
-        self.sizes = np.array([[*self._measured(one), len(ids)] for one, ids in zip(said, self.ids, strict=False)])
+        self.ids = [] if vocabulary is None else target_ids(vocabulary, [one.text for one in targets])
+        self.sizes = np.array([[*self._measure(one), len(ids)] for one, ids in zip(targets, self.ids, strict=False)])
         self.sizes = self.sizes.reshape(len(self.ids), len(columns) + 1)
         fits = (self.sizes <= np.array(limits)).all(1)
         self.kept: NDArray[np.int64] = np.flatnonzero(fits | scored)
         self._long, self._most = np.flatnonzero(~fits).tolist(), limits[-1]
         #: The numbers of the inputs of each row: rows × columns.
-        self.numbers: NDArray[np.int64] = np.array([said[row].numbers for row in self.kept], np.int64)
+        self.numbers: NDArray[np.int64] = np.array([targets[row].numbers for row in self.kept], np.int64)
         self.numbers = self.numbers.reshape(-1, len(columns))
 
-    def _measured(self, one: Said) -> list[int]:
+    def _measure(self, one: TargetRow) -> list[int]:
         return [column.length(number) for column, number in zip(self.columns, one.numbers, strict=True)]
 
     def __len__(self) -> int:
@@ -140,7 +140,7 @@ class ColumnExamples(Examples):
     def source(self, rows: NDArray[np.int64], epoch: int) -> Any:
         of_each = zip(self.columns, self.numbers[rows].T, strict=True)
         read = [column.source(numbers, rows, epoch) for column, numbers in of_each]
-        return read[0] if len(read) == 1 else Joint(*read)
+        return read[0] if len(read) == 1 else JointMemory(*read)
 
     def target(self, row: int) -> NDArray[Any]:
         ids = self.ids[self.kept[row]]
@@ -150,12 +150,12 @@ class ColumnExamples(Examples):
         """Return the lengths of the distinct inputs and of the targets, including those that are left out."""
         source, target = SideCounts(), SideCounts()
         for same in self._together:
-            source.add(sum(self._measured(same[0])))
+            source.add(sum(self._measure(same[0])))
         for ids in self.ids:
             target.add_target(ids, self._vocabulary.specials)  # pyright: ignore[reportOptionalMemberAccess]
         return source, target
 
-    def beyond_limits(self) -> list[Said]:
+    def beyond_limits(self) -> list[TargetRow]:
         """Return the rows that are longer than the limits."""
         return [self.said[row] for row in self._long]
 
@@ -163,9 +163,9 @@ class ColumnExamples(Examples):
         return ((one.text, one.line) for one in self.said)
 
     @cached_property
-    def _together(self) -> list[list[Said]]:
+    def _together(self) -> list[list[TargetRow]]:
         """Return all targets of each input."""
-        found: dict[tuple[int, ...], list[Said]] = {}
+        found: dict[tuple[int, ...], list[TargetRow]] = {}
         for one in self.said:
             found.setdefault(one.numbers, []).append(one)
         return list(found.values())
@@ -192,8 +192,8 @@ class ListedExamples(ColumnExamples):
         """Create examples; `column` has their inputs by number."""
         if bad := next((name for name in map(str, range(len(examples))) if name not in column.numbers), None):
             raise CallError(column.why(bad))
-        said = [Said((n,), text, 0, one.gold) for n, one in enumerate(examples) for text in one.texts]
-        super().__init__(name, Counts(ReadReport(len(said))), [column], said, vocabulary, (np.inf, np.inf))
+        said = [TargetRow((n,), text, 0, one.gold) for n, one in enumerate(examples) for text in one.texts]
+        super().__init__(name, ReadCounts(ReadReport(len(said))), [column], said, vocabulary, (np.inf, np.inf))
 
     def digest(self) -> str:
         said = [(self.columns[0].one(one.numbers[0]), one.text) for one in self.said]

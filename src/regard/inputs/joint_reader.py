@@ -1,11 +1,22 @@
 """Two inputs at once; each reads its own part. No torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from regard.errors import CallError
-from regard.inputs.two import two_of
-from regard.look.axis import Axis, beside
+from regard.look.axis import Axis, join_axes
+
+# Inputs that consist of two parts.
+
+
+def two_of(one: Any, names: Sequence[str], apart: str = "\t") -> tuple[Any, Any] | None:
+    """Split a pair, a mapping with both names, or a text with a tab into two parts; None if it is none of these."""
+    if isinstance(one, str):
+        first, found, second = one.partition(apart)
+        return (first, second) if found else None
+    if isinstance(one, Mapping):
+        return (one[names[0]], one[names[1]]) if set(one) == set(names) else None
+    return tuple(one) if isinstance(one, tuple | list) and len(one) == 2 else None
 
 
 class JointItem(NamedTuple):
@@ -65,4 +76,4 @@ class JointReader:
         return first + second if first and second else 0
 
     def axis(self, item: JointItem) -> Axis:
-        return beside(self.first.axis(item.first), self.second.axis(item.second))
+        return join_axes(self.first.axis(item.first), self.second.axis(item.second))

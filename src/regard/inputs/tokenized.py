@@ -7,17 +7,17 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.data.check import unknown_advice
-from regard.data.prepare import Steps, watched
+from regard.data.prepare import PrepareCache, with_progress
 from regard.data.settings import TokenizerSettings
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError
 from regard.inputs.base import Input
 from regard.inputs.text_axis import text_tokens
 from regard.look.axis import Token
-from regard.parts import text_encoder
+from regard.models.build import text_encoder
 from regard.pretrained import encoder as pretrained_encoder
 from regard.pretrained import keep_settings, kept_settings
-from regard.settings.encoder import EncoderSettings, PretrainedSettings
+from regard.settings.model import EncoderSettings, PretrainedSettings
 from regard.settings.recipe import Recipe
 
 
@@ -65,12 +65,12 @@ class TokenizedInput(Input):
             how = self.data.tokenizer
             lowercase = isinstance(how, TokenizerSettings) and how.lowercase
             self._tokenizer = Tokenizer.train(
-                watched(texts, "learning the vocabulary"), self.tokenizer_kind,
+                with_progress(texts, "learning the vocabulary"), self.tokenizer_kind,
                 size=how.size, min_frequency=how.min_frequency, lowercase=lowercase,
             )  # fmt: skip
         return self._tokenizer
 
-    def learn_once(self, steps: Steps, key: Any, texts: Callable[[], Iterable[str]]) -> Tokenizer:
+    def learn_once(self, steps: PrepareCache, key: Any, texts: Callable[[], Iterable[str]]) -> Tokenizer:
         """Return the tokenizer from the cache; `key` identifies the texts."""
         self.begin_with_pretrained()
         if self._tokenizer is None:

@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.native import training
+from regard.kernels import training
 
 BLOCK_ELEMENTS = 2**22  # logits of a block: 16 MB in float32
 GPU_BLOCK_ELEMENTS = 2**27  # GPUs need large matrices; 512 MB in float32
 
 
-class Loss(NamedTuple):
+class OutputLoss(NamedTuple):
     """The *sum* of the loss over `count` real items, so that any split of a batch gives the same gradient.
 
     `correct`, if known: how many of the `count` were predicted right (a tensor without gradient).
@@ -46,7 +46,7 @@ def fused_cross_entropy(
     smoothing: float = 0.0,
     pad: int = 0,
     block_rows: int | None = None,
-) -> Loss:
+) -> OutputLoss:
     """Return the loss of `targets` under `softmax(features weightᵀ + bias)`, without rows whose target is `pad`.
 
     Under autocast the matrix products run in its type, while softmax, loss and the sum of the gradients stay in
@@ -63,7 +63,7 @@ def fused_cross_entropy(
     total, correct = _FusedCrossEntropy.apply(
         features, weight, bias, targets, smoothing, block_rows, torch.is_grad_enabled(), native
     )
-    return Loss(total, len(targets), correct)
+    return OutputLoss(total, len(targets), correct)
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
@@ -91,7 +91,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         with torch.autocast(device, enabled=False):
             matrix = weight.to(work)
             offset = None if bias is None else bias.to(work)
-            panels = [training.packed(w) for w in (weight.T, weight)] if native else []  # for all blocks
+            panels = [training.pack_matrix(w) for w in (weight.T, weight)] if native else []  # for all blocks
             room = features.new_empty(
                 min(block_rows, len(targets)) if native else 0, vocabulary
             )  # of one after the other
@@ -103,7 +103,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
                     total += losses.sum()
                     correct += right.sum()
                     training.product(table, panels[1], out=grad_features[rows])
-                    training.turned(table, features[rows], grad_bias, add_to=grad_weight)
+                    training.transposed_product(table, features[rows], grad_bias, add_to=grad_weight)
                     continue
                 x, y = features[rows].to(work), targets[rows].unsqueeze(1)
                 table = F.linear(x, matrix, offset).to(exact)
@@ -159,3 +159,69 @@ class _FusedCrossEntropy(torch.autograd.Function):
             None,
             None,
         )
+
+
+# The loss of a classifier.
+#
+#     one label        L = −w_y log p_y
+#     several labels   L = −Σ_c w_c y_c log p_c + (1−y_c) log(1−p_c)
+#     in parts         L = −Σ_c w_c y_c log p_c,   Σ_c y_c = 1
+#
+# Class weights w are relative: they do not change the count of the loss, so their mean over the data should be one.
+# Label smoothing ε: Szegedy et al. 2015, section 7 (arXiv:1512.00567); for several labels y ← y (1−ε) + ε/2.
+
+
+def class_loss(
+    logits: Float[Tensor, "B N"], labels: Tensor, *, weights: Float[Tensor, " N"] | None = None, smoothing: float = 0.0
+) -> OutputLoss:
+    """`labels`: a class a row (B), or zeros and ones (B N). Rows of −1 have no known label and are skipped."""
+    logits = logits.float()
+    if labels.ndim == 1:
+        known = labels >= 0
+        total = F.cross_entropy(
+            logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing, ignore_index=-1
+        )
+        return OutputLoss(total, known.sum(), ((logits.argmax(-1) == labels) & known).sum())  # pyright: ignore[reportArgumentType]
+    known = (labels >= 0).all(1)
+    soft = labels * (1 - smoothing) + smoothing / 2
+    total = F.binary_cross_entropy_with_logits(logits, soft, pos_weight=weights, reduction="none")
+    right = ((logits > 0) == (labels > 0.5)) & known.unsqueeze(1)
+    return OutputLoss((total * known.unsqueeze(1)).sum(), known.sum() * labels.shape[1], right.sum())  # pyright: ignore[reportArgumentType]
+
+
+def share_loss(
+    logits: Float[Tensor, "B N"],
+    shares: Float[Tensor, "B N"],
+    *,
+    weights: Float[Tensor, " N"] | None = None,
+    smoothing: float = 0.0,
+) -> OutputLoss:
+    """Return −Σ_c y_c log p_c for class shares y that sum to one in each row; rows of −1 are skipped."""
+    known = (shares >= 0).all(1)
+    total = F.cross_entropy(
+        logits[known].float(), shares[known], weight=weights, reduction="sum", label_smoothing=smoothing
+    )
+    right = (logits.argmax(-1) == shares.argmax(-1)) & known
+    return OutputLoss(total, known.sum(), right.sum())  # pyright: ignore[reportArgumentType]
+
+
+# Contrastive loss: each pair against all others of its batch, in both directions.
+#
+#     L = −½ Σ_i ( Σ_j P_ij log softmax_j(s_ij) + Σ_j Q_ij log softmax_j(s_ji) )
+#     P_ij = r_ij / Σ_j r_ij,     Q_ij = r_ji / Σ_j r_ji,     r_ij: whether j is right for i
+#
+# With r the identity, this is the loss of Radford et al. 2021, "CLIP" (arXiv:2103.00020, figure 3). Where several are
+# right (two pictures with the same caption), they share the probability, and are not negatives of each other.
+
+
+def contrastive_loss(scores: Float[Tensor, "B B"], right: Bool[Tensor, "B B"]) -> OutputLoss:
+    """Return the loss. `right`: the columns that belong to each row. Rows without any (no share) do not count."""
+    scores = scores.float()
+    total = (_one_way(scores, right) + _one_way(scores.T, right.T)) / 2
+    found = right.gather(1, scores.argmax(1, keepdim=True))
+    return OutputLoss(total, right.any(1).sum(), found.sum())  # pyright: ignore[reportArgumentType]
+
+
+def _one_way(scores: Float[Tensor, "B B"], right: Bool[Tensor, "B B"]) -> Float[Tensor, ""]:
+    share = right.float() / right.sum(1, keepdim=True).clamp(min=1)
+    return -(share * torch.log_softmax(scores, dim=1)).sum()

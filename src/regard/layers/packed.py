@@ -4,14 +4,19 @@
 
 Matrix libraries copy W into such blocks at each product, which for few rows of x costs as much as the product. A
 decoder uses the same W at every step, so the blocks are kept, which takes the memory of W a second time. The kernel is
-ours (`native/products.c`), or oneDNN's where there is no compiler. Which way is faster depends on the processor and the
+ours (`kernels/products.c`), or oneDNN's where there is no compiler. Which way is faster depends on the processor and
+the
 number of rows, so both are timed at the first product of a kind, and the choice is kept. A weight is packed once it was
 used often enough to pay off, and again after it was changed.
 """
 
-from collections.abc import Callable
+import mmap
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import accumulate
 from threading import get_ident
 from weakref import WeakKeyDictionary
 
@@ -20,8 +25,68 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.fastest import fastest
-from regard.native import kernels
+from regard.kernels import inference
+
+# Weights in large pages of memory (2 MB instead of 4 KB), if the system supports them.
+#
+# A step of a language model reads all weights once. With small pages a processor must look up an address every 4 KB,
+# where prefetching stops.
+
+LINE = 64  # bytes that a processor reads at once
+WORTH_IT = 2**26  # bytes; smaller models mostly fit into caches
+
+
+def copy_to_large_pages(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return copies of the tensors in large pages. Tensors on other devices are not copied."""
+    if any(one.device.type != "cpu" for one in tensors):
+        return list(tensors)
+    return [place.copy_(one) for one, place in zip(tensors, _places(tensors), strict=True)]
+
+
+def reserve(model: nn.Module) -> None:
+    """Allocate all weights of a large CPU model in large pages, before they are loaded; their content is lost."""
+    weights = list(model.parameters())
+    if sum(one.nbytes for one in weights) >= WORTH_IT:
+        for one, place in zip(weights, _places(weights), strict=True):
+            one.data = place
+
+
+def _places(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return tensors of the same types and shapes, each with its own storage, as weight files require."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return [torch.empty_like(one) for one in tensors]
+    starts = [0, *accumulate(-(-one.nbytes // LINE) * LINE for one in tensors)]
+    room = mmap.mmap(-1, starts.pop(), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # on systems without large pages
+        room.madvise(mmap.MADV_HUGEPAGE)
+    return [
+        torch.frombuffer(room, dtype=one.dtype, count=one.numel(), offset=start).view(one.shape)
+        for one, start in zip(tensors, starts, strict=True)
+    ]
+
+
+# Time several implementations of the same computation and choose the fastest on this processor.
+
+
+def fastest(ways: Sequence[Sequence[Callable[[], object]]], clock: Callable[[], float] | None = None) -> int:
+    """Return the index of the way with the fastest call. A way has one call for each round; in a round, ways alternate.
+
+    A single thread is timed by its processor time. Other work on the machine only makes calls slower, so the minimum
+    of a few calls measures the way, where the median would measure the disturbance.
+    """
+    if clock is None:
+        clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    for way in ways:
+        way[0]()  # the first call of anything is slow
+    seconds: list[list[float]] = [[] for _ in ways]
+    for calls in zip(*ways, strict=True):
+        for call, taken in zip(calls, seconds, strict=True):
+            start = clock()
+            call()
+            taken.append(clock() - start)
+    best = [min(taken) for taken in seconds]
+    return best.index(min(best))
+
 
 USES = 24  # of a weight for a few rows, before it is packed: more than a single short output needs
 ROWS = (1, 8, 64, 512)  # ways are timed once for each range of rows, up to these; above, as for the last
@@ -30,7 +95,7 @@ ROUNDS = 5
 MANY = 8  # rows, for which the weights of a whole decoder are packed at once
 LIKELY_ROWS = 64  # oneDNN's blocks are chosen for this many rows, but work for any number; this many count as one use
 
-Blocks = kernels.Panels | Tensor
+Blocks = inference.Panels | Tensor
 
 
 @dataclass
@@ -45,7 +110,7 @@ class Packing:
 _packings: WeakKeyDictionary[nn.Module, dict[str, Packing]] = WeakKeyDictionary()
 
 
-def listened(module: nn.Module) -> bool:
+def has_active_hooks(module: nn.Module) -> bool:
     """Whether the module has hooks that are active in this thread, so that it must be called normally.
     Hooks for a single thread are marked."""
     if not module._forward_pre_hooks and not module._forward_hooks:
@@ -63,9 +128,9 @@ def linear(
     add: bool = False,
 ) -> Float[Tensor, "N E"]:
     """Return `layer(x)`, or relu of it; optionally written to `out`, or added to its content."""
-    if type(layer) is nn.Linear and not listened(layer):  # a masked head has a hook
+    if type(layer) is nn.Linear and not has_active_hooks(layer):  # a masked head has a hook
         return product(layer, x, relu=relu, out=out, add=add)
-    return _written(layer(x), relu, out, add)
+    return _write_product(layer(x), relu, out, add)
 
 
 def product(
@@ -80,26 +145,26 @@ def product(
 ) -> Float[Tensor, "N E"]:
     """Do the same with one weight and bias of a module that has several."""
     blocks, b = _blocks(module, weight, x.shape[0]) if x.dtype == torch.float32 else None, getattr(module, bias)
-    if isinstance(blocks, kernels.Panels):
-        return kernels.linear(x, blocks, b, relu=relu, out=out, add=add)
+    if isinstance(blocks, inference.Panels):
+        return inference.linear(x, blocks, b, relu=relu, out=out, add=add)
     y = F.linear(x, getattr(module, weight), b) if blocks is None else _by_onednn(x, blocks, b)
-    return _written(y, relu, out, add)
+    return _write_product(y, relu, out, add)
 
 
-def _written(y: Tensor, relu: bool, out: Tensor | None, add: bool) -> Tensor:
+def _write_product(y: Tensor, relu: bool, out: Tensor | None, add: bool) -> Tensor:
     if relu:
         y = torch.relu_(y)
     return y if out is None else out.add_(y) if add else out.copy_(y)
 
 
-def prepared(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
+def prepare_layer(layer: nn.Module, rows: int) -> Callable[..., Tensor]:
     """Return `linear` of this layer for many products of about `rows` rows; the implementation is chosen now."""
-    if type(layer) is nn.Linear and not listened(layer):
+    if type(layer) is nn.Linear and not has_active_hooks(layer):
         if rows >= MANY:
-            used(layer).uses += USES
+            count_use(layer).uses += USES
         blocks = _blocks(layer, "weight", rows)
-        if isinstance(blocks, kernels.Panels):
-            return partial(kernels.linear, panels=blocks, bias=layer.bias)
+        if isinstance(blocks, inference.Panels):
+            return partial(inference.linear, panels=blocks, bias=layer.bias)
     return partial(linear, layer)
 
 
@@ -110,7 +175,7 @@ def _blocks(module: nn.Module, name: str, rows: int) -> Blocks | None:
         return None
     if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
         return None
-    packing = used(module, rows, name)
+    packing = count_use(module, rows, name)
     if packing.uses <= USES or not packed_is_faster(*weight.shape, _range(rows), torch.get_num_threads()):
         return None
     if packing.blocks is None:
@@ -119,7 +184,7 @@ def _blocks(module: nn.Module, name: str, rows: int) -> Blocks | None:
     return packing.blocks
 
 
-def used(module: nn.Module, rows: int = 1, name: str = "weight") -> Packing:
+def count_use(module: nn.Module, rows: int = 1, name: str = "weight") -> Packing:
     """Count a use of the weight and return its state, which starts again if the weight was changed."""
     weight: Tensor = getattr(module, name)
     packings = _packings.setdefault(module, {})
@@ -133,8 +198,8 @@ def used(module: nn.Module, rows: int = 1, name: str = "weight") -> Packing:
 @cache
 def _packer() -> Callable[[Tensor], Blocks] | None:
     """Return the packing function: ours, or oneDNN's where this build of torch and this processor support it."""
-    if kernels.available():
-        return kernels.pack
+    if inference.available():
+        return inference.pack
     if not torch.backends.mkldnn.is_available():
         return None
     try:
@@ -161,7 +226,7 @@ def packed_is_faster(features: int, width: int, rows: int, threads: int) -> bool
         return False
     x = torch.ones(rows, width)
     matrices = torch.ones(ROUNDS, min(features, TIMED_FEATURES), width).unbind()
-    product = kernels.linear if pack is kernels.pack else partial(_by_onednn, bias=None)
+    product = inference.linear if pack is inference.pack else partial(_by_onednn, bias=None)
     ways = [[partial(F.linear, x, one) for one in matrices], [partial(product, x, pack(one)) for one in matrices]]
     return fastest(ways) == 1
 

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention.layer import Attention
 from regard.attention.memory import Memory
-from regard.attention.role import Role
-from regard.attention.score import Score
+from regard.attention.score import Role, Score
 
 Kind = Literal["mean", "max", "cls", "last", "summary"]
 

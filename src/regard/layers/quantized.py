@@ -19,15 +19,67 @@ from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.errors import CallError
-from regard.layers import large_pages, twelve_bits
-from regard.layers.fastest import fastest
+from regard.kernels import inference
+from regard.kernels import inference as kernels
+from regard.layers import packed
 from regard.layers.feed_forward import FeedForward
-from regard.native import kernels
+from regard.layers.packed import fastest
+
+# Numbers of bf16 in 12 bits.
+#
+#     ±1.m · 2^e      bf16: 1 bit for the sign, 8 for e, 7 for m;     here 4 for e, where 0 means that the number is 0
+#
+# All numbers of a row share a power of two, such that the largest has the largest e. Numbers smaller than 2^-14 of
+# that, one in thousands, become 2^-14 of it or 0, whichever is nearer; all others are unchanged bf16.
+#
+# Eight numbers are three of 32 bits, the first in the upper bits. The rows of a panel are two halves of so many as a
+# processor has lanes; of four inputs, an output of the first half and its neighbor in the second make eight numbers.
+
+LARGEST = 15  # of 4 bits
+RAISED = 2.0**112  # as in kernels/panels.h
+
+
+def pack_bf12(weight: Float[Tensor, "E D"]) -> tuple[Int[Tensor, "E D"], Float[Tensor, " E"]]:
+    """Return codes (16 bits, the upper 4 empty), and the power of two of each row, divided by RAISED."""
+    bits = weight.bfloat16().view(torch.int16)
+    exponent = bits >> 7 & 0xFF
+    largest = exponent.amax(1, keepdim=True)
+    zero = (largest - LARGEST).clamp(min=1)  # the exponent of bf16 that none has here any more
+    exponent -= zero
+    size = (exponent << 7 | bits & 0x7F).masked_fill_(exponent == 0, 1 << 7).masked_fill_(exponent < 0, 0)
+    scale = (
+        (zero.int() + 15 << 23).view(torch.float32).masked_fill(largest == 0xFF, torch.nan)
+    )  # NaN for rows with NaN or infinity
+    return size | bits >> 4 & 0x800, scale.squeeze(1)
+
+
+def floats(codes: Int[Tensor, "E D"], scale: Float[Tensor, " E"]) -> Float[Tensor, "E D"]:
+    bits = codes.int()
+    return ((bits & 0x800) << 20 | (bits & 0x7FF) << 16).view(torch.float32) * RAISED * scale.unsqueeze(1)
+
+
+def pack_panels(codes: Int[Tensor, "E D"], columns: int) -> Int[Tensor, "P F 3 L"]:
+    """Return P panels of `columns` rows, with F times four inputs."""
+    halves = codes.int().view(-1, 2, columns // 2, codes.shape[1] // 4, 4)
+    a, b, c, d, e, f, g, h = halves.permute(4, 1, 0, 3, 2).flatten(0, 1)
+    return torch.stack([a << 20 | b << 8 | c >> 4, c << 28 | d << 16 | e << 4 | f >> 8, f << 24 | g << 12 | h], dim=2)
+
+
+def unpack_words(words: Int[Tensor, "P F 3 L"]) -> Int[Tensor, "E D"]:
+    first, second, third = words.unbind(2)
+    codes = torch.stack([
+        first >> 20, first >> 8, first << 4 | second >> 28 & 0xF, second >> 16,
+        second >> 4, second << 8 | third >> 24 & 0xFF, third >> 12, third,
+    ])  # fmt: skip
+    panels, fours, _, lanes = words.shape
+    rows = (codes & 0xFFF).view(4, 2, panels, fours, lanes).permute(2, 1, 4, 3, 0)
+    return rows.reshape(panels * 2 * lanes, fours * 4).short()
+
 
 Precision = Literal["int8", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -48,9 +100,9 @@ class QuantizedLinear(nn.Module):
         self.in_features, self.out_features, self.bias = layer.in_features, layer.out_features, layer.bias
         self.precision: Precision = precision
         weight = layer.weight.detach()
-        self.columns = kernels.panel_width() if kernels.available(weight) else 1
-        weight = F.pad(weight, (0, -self.in_features % kernels.FOUR, 0, -self.out_features % self.columns))
-        parts = [_kept(rows, precision, self.columns) for rows in weight.split(BLOCK)]
+        self.columns = inference.panel_width() if inference.available(weight) else 1
+        weight = F.pad(weight, (0, -self.in_features % inference.FOUR, 0, -self.out_features % self.columns))
+        parts = [_quantize(rows, precision, self.columns) for rows in weight.split(BLOCK)]
         kept, scale = (torch.cat(part) for part in zip(*parts, strict=True))
         self.register_buffer("kept", kept, persistent=False)
         self.register_buffer("scale", scale, persistent=False)
@@ -66,27 +118,27 @@ class QuantizedLinear(nn.Module):
         if self.precision == "int8":
             rows = self.kept.transpose(1, 2).flatten(0, 1).flatten(1) * self.scale.unsqueeze(1)
         else:
-            rows = twelve_bits.floats(self.kept if self.columns == 1 else twelve_bits.unpacked(self.kept), self.scale)
+            rows = floats(self.kept if self.columns == 1 else unpack_words(self.kept), self.scale)
         return rows[: self.out_features, : self.in_features]
 
-    def matrix(self) -> kernels.Matrix:
+    def matrix(self) -> inference.PackedMatrix:
         """Return the matrix in the form of the kernels."""
-        kind = kernels.BYTES if self.precision == "int8" else kernels.TWELVES
-        return kernels.matrix(self.kept, kind, self.out_features, self.in_features, self.scale, self.bias, self.ahead)
+        kind = inference.BYTES if self.precision == "int8" else inference.TWELVES
+        return inference.matrix(self.kept, kind, self.out_features, self.in_features, self.scale, self.bias, self.ahead)
 
     def forward(self, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b E"]:
         with_gradient = x.requires_grad and torch.is_grad_enabled()  # the kernels have none
-        if self.columns == 1 or with_gradient or not kernels.available(x) or self.kept.device != x.device:
+        if self.columns == 1 or with_gradient or not inference.available(x) or self.kept.device != x.device:
             return F.linear(x, self.weight, self.bias)
         rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-        return kernels.linear_kept(rows, self.matrix()).view(*x.shape[:-1], -1)
+        return inference.linear_kept(rows, self.matrix()).view(*x.shape[:-1], -1)
 
 
-def _kept(weight: Float[Tensor, "E D"], precision: Precision, columns: int) -> tuple[Tensor, Float[Tensor, " E"]]:
+def _quantize(weight: Float[Tensor, "E D"], precision: Precision, columns: int) -> tuple[Tensor, Float[Tensor, " E"]]:
     """Return Q or B, and the scale of each output."""
     if precision == "bf16":
-        codes, scale = twelve_bits.coded(weight)
-        return codes if columns == 1 else twelve_bits.packed(codes, columns), scale
+        codes, scale = pack_bf12(weight)
+        return codes if columns == 1 else pack_panels(codes, columns), scale
     scale = (weight.abs().amax(1) / 127).clamp(min=1e-12)
     numbers = (weight / scale.unsqueeze(1)).round().to(torch.int8)
     return numbers.view(-1, columns, numbers.shape[1] // 4, 4).transpose(1, 2).contiguous(), scale
@@ -107,7 +159,7 @@ def quantize(model: nn.Module, precision: Precision) -> None:
     small = [QuantizedLinear(getattr(module, name), precision) for module, name in parts]
     for (module, name), layer in zip(parts, small, strict=True):
         setattr(module, name, layer)
-    for layer, kept in zip(small, large_pages.copied([layer.kept for layer in small]), strict=True):
+    for layer, kept in zip(small, packed.copy_to_large_pages([layer.kept for layer in small]), strict=True):
         layer.kept = kept
     _choose_ahead(small)
 
@@ -115,7 +167,7 @@ def quantize(model: nn.Module, precision: Precision) -> None:
 @torch.no_grad()
 def _choose_ahead(layers: Sequence[QuantizedLinear]) -> None:
     """Choose the prefetch distance for weights in a step of one text, by timing with weights outside of caches."""
-    if sum(layer.nbytes for layer in layers) < large_pages.WORTH_IT or not kernels.available(layers[0].scale):
+    if sum(layer.nbytes for layer in layers) < packed.WORTH_IT or not inference.available(layers[0].scale):
         return
 
     def step(ahead: int) -> None:
@@ -126,3 +178,28 @@ def _choose_ahead(layers: Sequence[QuantizedLinear]) -> None:
     chosen = AHEAD[fastest([[partial(step, ahead)] * ROUNDS for ahead in AHEAD])]
     for layer in layers:
         layer.ahead = chosen
+
+
+# One row times a matrix: y = x Wᵀ + b, whose cost is reading W from memory.
+#
+# Some matrix libraries read it with one core if x has only one row, others in an order that suits many rows. The
+# kernel of `kernels/panels.h` reads W in memory order, row by row, with prefetching, and all cores share the work.
+
+
+def one_row(layer: nn.Module, x: Float[Tensor, "1 D"]) -> Float[Tensor, "1 E"]:
+    """Return `layer(x)`, without autograd."""
+    known = isinstance(layer, nn.Linear | QuantizedLinear)
+    if known and not (layer._forward_pre_hooks or layer._forward_hooks) and kernels.available(x):
+        kept = matrix(layer)
+        if kept is not None:
+            return kernels.linear_kept(x, kept)
+    return layer(x)
+
+
+def matrix(layer: nn.Module) -> kernels.PackedMatrix | None:
+    """Return a linear layer in the form of the kernels, or None if they do not support it."""
+    if isinstance(layer, QuantizedLinear):
+        return layer.matrix() if layer.columns > 1 and layer.kept.device.type == "cpu" else None
+    if type(layer) is not nn.Linear or not kernels.available(layer.weight) or not layer.weight.is_contiguous():
+        return None
+    return kernels.matrix(layer.weight, kernels.FLOATS, layer.out_features, layer.in_features, bias=layer.bias)

@@ -1,6 +1,7 @@
 """Pictures with the graphs `decoder` (generates codes), `picture_decoder` (paints them) and `picture_encoder`."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -8,16 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.errors import CallError
-from regard.light.continuing import Reader, Written, continued
-from regard.light.description import Description
-from regard.light.other_run import load_other_run
+from regard.light.continuation import LightReader, LightText, generate
+from regard.light.inputs import LightPicture
+from regard.light.inputs import LightText as inputs_LightText
 from regard.light.outputs import LightOutput
-from regard.light.pictures import LightPicture
 from regard.light.record import Between, Side, record_of_sides
-from regard.light.rules import normalizer
-from regard.light.session import Session
+from regard.light.search import normalizer
+from regard.light.session import Arrays, Description, OnnxSession, seen_in
+from regard.light.writing import load_other_run
+from regard.look.axis import whole
+from regard.look.placing import pooled_placement
 from regard.look.records import AttentionRecord
-from regard.outputs.picture.codes import (
+from regard.special_tokens import PAD, START
+from regard.tasks.picture.codes import (
     NO_PICTURE,
     Codes,
     Drawn,
@@ -27,12 +31,12 @@ from regard.outputs.picture.codes import (
     drawable,
     drawing,
     film,
-    painted,
-    ranked,
+    paint_codes,
+    rank,
     words_and_regions,
 )
-from regard.outputs.result import Candidate, Prediction
-from regard.special_tokens import PAD, START
+from regard.tasks.result import Candidate, Prediction, group_by_length
+from regard.tasks.vector.matching import Matching, load_captions, matchable
 
 
 class LightDrawings(LightOutput):
@@ -44,9 +48,9 @@ class LightDrawings(LightOutput):
         self.words, self.text_length = self.says["words"], self.says["text_length"]
         self.grid = (self.says["grid"][0], self.says["grid"][1])
         self._pictures, self.about = LightPicture(about), about
-        self._model = Reader(Session(about.folder / "decoder.onnx"), about.graphs["decoder"]["inputs"])
+        self._model = LightReader(OnnxSession(about.folder / "decoder.onnx"), about.graphs["decoder"]["inputs"])
         self._painter, self._coder = (
-            Session(about.folder / f"{name}.onnx") for name in ("picture_decoder", "picture_encoder")
+            OnnxSession(about.folder / f"{name}.onnx") for name in ("picture_decoder", "picture_encoder")
         )
 
     @property
@@ -54,23 +58,23 @@ class LightDrawings(LightOutput):
         return self.grid[0] * self.grid[1]
 
     def predict(self, inputs: Sequence[str], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
-        most, found = self.recipe.decoding.n_best, self._ranked(inputs)
+        most, found = self.recipe.decoding.n_best, self._rank(inputs)
         return [
             drawing(text, in_order[:most], self._paint, self.input.tokenizer)
             for text, in_order in zip(inputs, found, strict=True)
         ]
 
-    def _ranked(self, texts: Sequence[str]) -> list[list[tuple[float, Drawn]]]:
+    def _rank(self, texts: Sequence[str]) -> list[list[tuple[float, Drawn]]]:
         how = self.recipe.decoding
         prompts = [self._prompt(text) for text in texts]
         found = candidates(self._write, prompts, max(how.candidates, how.n_best), self.words)
-        return [ranked(self._ranks(text, drawn), drawn) for text, drawn in zip(texts, found, strict=True)]
+        return [rank(self._ranks(text, drawn), drawn) for text, drawn in zip(texts, found, strict=True)]
 
     def _ranks(self, text: str, drawn: Sequence[Drawn]) -> list[float]:
         """Return log p of each drawing, or its score by the reranking export."""
         if (judge := self.recipe.decoding.rerank) is None:
             return [one.log_probability for one in drawn]
-        pictures = painted(self._paint, [one.codes for one in drawn])
+        pictures = paint_codes(self._paint, [one.codes for one in drawn])
         arrays = [one[:, :, 0] if one.shape[2] == 1 else one for one in pictures]
         judging = load_other_run(self.about, "rerank", judge, "towers")
         return judging.similarity(arrays, [text])[:, 0].tolist()
@@ -83,12 +87,12 @@ class LightDrawings(LightOutput):
         ids = self.input.padded([self._read(text).ids])[0].tolist()
         return [START, *ids, *[PAD] * (self.text_length - len(ids))]
 
-    def _write(self, prompts: Sequence[list[int]]) -> Iterator[Written]:
+    def _write(self, prompts: Sequence[list[int]]) -> Iterator[LightText]:
         how = self.recipe.decoding
         sampling = SimpleNamespace(
             temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, repetition_penalty=1.0, seed=how.seed
         )
-        return continued(
+        return generate(
             self._model, prompts, sampling, context=self.text_length + 1 + self.regions, max_length=self.regions,
             end=None, forbidden=range(self.words), ended=lambda new: False,
         )  # fmt: skip
@@ -102,7 +106,7 @@ class LightDrawings(LightOutput):
     def given(self, words: Sequence[str]) -> list[Any]:
         return [Path(word) for word in words]
 
-    def given_candidates(self, inputs: Sequence[str], outputs: Sequence[Any]) -> list[Candidate]:
+    def score_outputs(self, inputs: Sequence[str], outputs: Sequence[Any]) -> list[Candidate]:
         """Return log p(picture | sentence) of given pictures."""
         found = zip(inputs, map(self._codes, outputs), strict=True)
         return [Candidate(as_text(codes), float(sum(self._scores(text, codes)))) for text, codes in found]
@@ -129,7 +133,7 @@ class LightDrawings(LightOutput):
     # --------------------------------------------------------------------------------------------------------- looking
     def look(self, one: str, output: Any, prefix: str) -> list[AttentionRecord]:
         if output is None:
-            best = self._ranked([one])[0][: self.recipe.decoding.n_best]
+            best = self._rank([one])[0][: self.recipe.decoding.n_best]
         else:
             codes = self._codes(output)
             score = float(sum(self._scores(one, codes)))
@@ -145,3 +149,72 @@ class LightDrawings(LightOutput):
         return record_of_sides(
             [side], self.roles, score=score, scores=self._told(logits, tokens), said=film(self._paint, codes, self.grid)
         )
+
+
+class LightMatches(LightOutput):
+    """Pictures and texts in one space, with the graphs `image` and `text`."""
+
+    gives: ClassVar[str] = "a vector"
+
+    def __init__(self, about: Description, input: Any) -> None:
+        super().__init__(about, input)
+        self.text, self.captions = (
+            inputs_LightText(replace(about, reads=self.says["text"])),
+            load_captions(about.folder),
+        )
+        self._image, self._text = (OnnxSession(about.folder / f"{side}.onnx") for side in ("image", "text"))
+
+    @property
+    def _matching(self) -> Matching:
+        return Matching(self.recipe, self.captions, self.says["scale"], self._of_pictures, self._of_texts)
+
+    def _of_pictures(self, pictures: Sequence[Any]) -> np.ndarray:
+        return self._vectors(self._image, self.input, [self.input.read(one) for one in pictures])
+
+    def _of_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return self._vectors(self._text, self.text, [self._read(text) for text in texts])
+
+    def _vectors(self, tower: OnnxSession, input: Any, items: Sequence[Any]) -> np.ndarray:
+        def work(numbers: list[int]) -> list[np.ndarray]:
+            return list(tower(input.collate([items[number] for number in numbers]))["vector"])
+
+        found = group_by_length([input.length(item) for item in items], self.recipe.decoding.batch_tokens, work)
+        return np.array(found, np.float32)
+
+    def _read(self, text: str) -> Any:
+        return matchable(self.text, text, self.recipe.data.max_length - 1)
+
+    def similarity(self, pictures: Sequence[Any], texts: Sequence[str]) -> np.ndarray:
+        """Return the cosines of pictures and texts: pictures × texts."""
+        return self._of_pictures(pictures) @ self._of_texts(texts).T
+
+    def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Prediction]:
+        return [*self._matching.predictions([self.input.name(one) for one in inputs], inputs)]
+
+    def score_outputs(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
+        cosines = self._matching.cosines(inputs, outputs)
+        return [Candidate(text, score=cosine) for text, cosine in zip(outputs, cosines, strict=True)]
+
+    def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
+        """Explain the text's attention over the regions of the picture, with the weights of the text tower over its
+        words.
+        """
+        texts = [candidate.text for candidate in self.predict([one])[0].n_best] if output is None else [output]
+        picture, first, records = self.input.read(one), self.says["first"], []
+        image = self._image(self.input.collate([picture]), watch=True)
+        for said in texts:
+            item = self._read(said)
+            text = self._text(self.text.collate([item]), watch=True)
+            axes = {"target": whole(said), "source": self.input.axis(picture), "read": self.text.axis(item)}
+            words = Between(axes, columns="read", kind="decoder")
+            sides = [
+                Side(_of_one(image), Between(axes), pooled_placement(first["image"])),
+                Side(_of_one(text), words, pooled_placement(first["text"])),
+            ]
+            cosine = float(image["vector"][0] @ text["vector"][0])
+            records.append(record_of_sides(sides, self.roles, output=said, score=cosine, scores=(cosine,)))
+        return records
+
+
+def _of_one(found: Arrays) -> Arrays:
+    return {name: weights[0] for name, weights in seen_in(found).items()}

@@ -9,10 +9,10 @@ import numpy as np
 from regard.errors import CallError
 from regard.light.session import Arrays
 from regard.look.axis import Axis
-from regard.look.placing import Sides, Table, by_role, gated, turned, with_heads
+from regard.look.placing import AxisPair, PlacedTable, apply_gate, by_role, transpose_table, with_heads
 from regard.look.records import ORDER, Attention, AttentionRecord, Kind
 
-Place = Callable[[Sides, Sequence[Table]], list[Attention]]
+Place = Callable[[AxisPair, Sequence[PlacedTable]], list[Attention]]
 UNSEEN = (
     "this export has no attention weights: export the run again, without --no-attention (or the model has no attention)"
 )
@@ -45,9 +45,9 @@ class Side(NamedTuple):
 
 
 def record_of(
-    seen: Arrays, roles: Mapping[str, tuple[str, int]], between: Between, place: Place = by_role, **told: Any
+    arrays: Arrays, roles: Mapping[str, tuple[str, int]], between: Between, place: Place = by_role, **told: Any
 ) -> AttentionRecord:
-    return record_of_sides([Side(seen, between, place)], roles, **told)
+    return record_of_sides([Side(arrays, between, place)], roles, **told)
 
 
 def record_of_sides(
@@ -55,9 +55,9 @@ def record_of_sides(
 ) -> AttentionRecord:  # fmt: skip
     """Return the record of the same output from several sides (a picture, a text) that have attention."""
     shown = [
-        turned(side.between, one) if side.turned else one
+        transpose_table(side.between, one) if side.turned else one
         for side in sides
-        for one in side.place(side.between, gated(_tables(side.seen, roles)))
+        for one in side.place(side.between, apply_gate(_tables(side.seen, roles)))
     ]
     if not shown:
         raise CallError(UNSEEN)
@@ -67,14 +67,14 @@ def record_of_sides(
     return AttentionRecord(found, sides[0].between.axes, method=method, **told)
 
 
-def _tables(seen: Arrays, roles: Mapping[str, tuple[str, int]]) -> list[Table]:
+def _tables(arrays: Arrays, roles: Mapping[str, tuple[str, int]]) -> list[PlacedTable]:
     return [
-        Table(name, LightRole(*roles[name]), with_heads(weights))  # pyright: ignore[reportArgumentType]
-        for name, weights in seen.items()
+        PlacedTable(name, LightRole(*roles[name]), with_heads(weights))  # pyright: ignore[reportArgumentType]
+        for name, weights in arrays.items()
     ]
 
 
-def joined(steps: Sequence[Arrays]) -> Arrays:
+def join_steps(steps: Sequence[Arrays]) -> Arrays:
     """Join the steps of decoding, with zero for keys that did not exist yet."""
     found: Arrays = {}
     for name in steps[0] if steps else ():

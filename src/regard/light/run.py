@@ -6,31 +6,41 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from regard import config
-from regard.arriving import Answers, Take, at_once
 from regard.catalog import load_object
-from regard.data.example import Example
+from regard.data.labels import Example
 from regard.errors import CallError
-from regard.light.description import Description
 from regard.light.inputs import LightInput
+from regard.light.session import Description
 from regard.look.records import AttentionRecord
-from regard.outputs.looking import LookOptions, Looks, Overrides
-from regard.outputs.refusals import refuse, require_pairs
-from regard.outputs.result import Prediction
 from regard.settings.recipe import Recipe
+from regard.tasks.result import LookOptions, Looks, Overrides, Prediction, refuse, require_pairs
+from regard.work import Answers, Take, at_once
 
 #: The class of each kind of input and of output. Only the classes that an export needs are loaded.
 INPUTS = {
-    "text": "texts:LightText", "texts": "texts:LightTwoTexts", "words": "tags:LightWords",
-    "prompt": "texts:LightPrompt", "image": "pictures:LightPicture", "sound": "sounds:LightSound",
-    "question": "answers:LightQuestion", "series": "series:LightSeries", "windows": "series:LightWindows",
-    "two": "joint:LightJoint",
-}  # fmt: skip
+    "text": "regard.light.inputs:LightText",
+    "texts": "regard.light.inputs:LightTwoTexts",
+    "words": "regard.light.outputs:LightWords",
+    "prompt": "regard.light.inputs:LightPrompt",
+    "image": "regard.light.inputs:LightPicture",
+    "sound": "regard.light.inputs:LightSound",
+    "question": "regard.light.outputs:LightQuestion",
+    "series": "regard.light.inputs:LightSeries",
+    "windows": "regard.light.inputs:LightWindows",
+    "two": "regard.light.inputs:LightJoint",
+}
 OUTPUTS = {
-    "text": "writing:LightWriter", "transcript": "transcripts:LightTranscripts",
-    "continuation": "continuation:LightContinuation", "labels": "labels:LightLabels", "tags": "tags:LightTags",
-    "vector": "vectors:LightVectors", "span": "answers:LightSpans", "values": "values:LightValues",
-    "towers": "matches:LightMatches", "drawing": "drawings:LightDrawings",
-}  # fmt: skip
+    "text": "regard.light.writing:LightWriter",
+    "transcript": "regard.light.writing:LightTranscripts",
+    "continuation": "regard.light.continuation:LightContinuation",
+    "labels": "regard.light.outputs:LightLabels",
+    "tags": "regard.light.outputs:LightTags",
+    "vector": "regard.light.outputs:LightVectors",
+    "span": "regard.light.outputs:LightSpans",
+    "values": "regard.light.outputs:LightValues",
+    "towers": "regard.light.drawings:LightMatches",
+    "drawing": "regard.light.drawings:LightDrawings",
+}
 
 
 def every_kind() -> list[type]:
@@ -39,7 +49,7 @@ def every_kind() -> list[type]:
 
 
 def _class(path: str) -> Any:
-    return load_object(f"regard.light.{path}")
+    return load_object(path)
 
 
 class LightJob(NamedTuple):
@@ -47,14 +57,14 @@ class LightJob(NamedTuple):
     output: Any
 
 
-def load(folder: str | Path) -> "LightRun":
+def load(folder: str | Path) -> "OnnxRun":
     """Load an ONNX export from its folder."""
     about = Description.of(Path(folder))
     for kinds, found in ((INPUTS, about.reads["kind"]), (OUTPUTS, about.says["kind"])):
         if found not in kinds:
             raise CallError(f"{folder} was written by another version of regard: unknown kind {found!r}")
     input = _input(about)
-    return LightRun(about, about.recipe, LightJob(input, _class(OUTPUTS[about.says["kind"]])(about, input)))
+    return OnnxRun(about, about.recipe, LightJob(input, _class(OUTPUTS[about.says["kind"]])(about, input)))
 
 
 def _input(about: Description) -> LightInput:
@@ -64,7 +74,7 @@ def _input(about: Description) -> LightInput:
 
 
 @dataclass(frozen=True)
-class LightRun(Looks):
+class OnnxRun(Looks):
     about: Description
     recipe: Recipe
     job: LightJob
@@ -114,38 +124,38 @@ class LightRun(Looks):
         return found[0] if single else found
 
     def predict_arriving(
-        self, take: Take, *, given: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
+        self, take: Take, *, parse: Callable[[Any], Any] = lambda one: one, prefix: str = "", **decoding: Any
     ) -> Answers:
-        """Yield (arrived, prediction) for inputs that arrive while others are processed (`regard.arriving`)."""
-        return at_once(lambda some: self.predict([given(one) for one in some], prefix=prefix, **decoding), take)
+        """Yield (arrived, prediction) for inputs that arrive while others are processed (`regard.work`)."""
+        return at_once(lambda some: self.predict([parse(one) for one in some], prefix=prefix, **decoding), take)
 
-    def count_workers(self, asked: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
+    def count_workers(self, workers: int | None, inputs: int | None, overrides: Overrides = ()) -> int:
         """Return one: ONNX Runtime uses threads."""
-        if asked is not None and asked > 1:
-            raise CallError(f"workers={asked}: ONNX Runtime already uses all cores; remove workers")
+        if workers is not None and workers > 1:
+            raise CallError(f"workers={workers}: ONNX Runtime already uses all cores; remove workers")
         return 1
 
     def stream(
         self,
         text: Any,
-        tell: Callable[[str, str], None],
+        on_text: Callable[[str, str], None],
         overrides: Overrides = (),
         *,
         prefix: str = "",
         **decoding: Any,
     ) -> Prediction:
-        """Predict one input and call `tell(piece, text so far)` during generation. An exception in `tell` ends the
+        """Predict one input and call `tell(piece, text so far)` during generation. An exception in `on_text` ends the
         work.
         """
-        return self._with(overrides, decoding).stream(text, tell, prefix=prefix)
+        return self._with(overrides, decoding).stream(text, on_text, prefix=prefix)
 
     def score(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Prediction]:
         """Return the log-probability of each given output."""
         require_pairs(len(inputs), len(outputs))
-        found = self.job.output.given_candidates(inputs, outputs)
+        found = self.job.output.score_outputs(inputs, outputs)
         return [Prediction(self.job.input.name(one), [said]) for one, said in zip(inputs, found, strict=True)]
 
-    def _looked(
+    def _make_record(
         self, text: Any, overrides: Overrides, options: LookOptions, without: Sequence[str], decoding: Mapping[str, Any]
     ) -> AttentionRecord:
         method, instead = options.method, options.instead
@@ -191,7 +201,7 @@ class LightRun(Looks):
     def _with(self, overrides: Overrides, decoding: Mapping[str, Any]) -> Any:
         if not overrides and not decoding:
             return self.job.output
-        recipe = config.changed(self.recipe, overrides, {"decoding": decoding}, str(self.folder))
+        recipe = config.apply_overrides(self.recipe, overrides, {"decoding": decoding}, str(self.folder))
         return self.job.output.with_recipe(recipe)
 
 

@@ -2,38 +2,45 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from regard.data.tokenizer import TARGET, Tokenizer
-from regard.decoding.forced_alignment import forced_alignment
 from regard.errors import CallError
+from regard.generation.alignment import forced_alignment
+from regard.inputs.sound.item import SoundItem
 from regard.inputs.text_axis import written_axis
-from regard.light.beam import beam
-from regard.light.description import Description
-from regard.light.draw import draw, of_sentence
-from regard.light.greedy import token_by_token
-from regard.light.helped import CoveredState, Covering, Joint
+from regard.light.continuation import LightCoveredState, LightCovering, LightJointScores, LightLanguageModelFusion
 from regard.light.outputs import LightOutput
-from regard.light.record import UNSEEN, Between, joined, record_of
-from regard.light.rules import Hypothesis, Rules, normalizer
-from regard.light.session import Arrays, Session
-from regard.light.steps import State, Steps
+from regard.light.record import UNSEEN, Between, join_steps, record_of
+from regard.light.run import load
+from regard.light.search import (
+    GraphState,
+    GraphSteps,
+    LightHypothesis,
+    LightRules,
+    beam,
+    draw,
+    normalizer,
+    of_sentence,
+    token_by_token,
+)
+from regard.light.session import Arrays, Description, OnnxSession, is_export
 from regard.look.axis import Axis
 from regard.look.records import AttentionRecord
-from regard.outputs.groups import in_groups
-from regard.outputs.result import Alignment, Candidate, Prediction
-from regard.outputs.text.seen import CrossAttention
-from regard.outputs.text.token_pieces import MOST, next_tokens_of
-from regard.outputs.text.unknown_words import with_source_words
 from regard.special_tokens import END, PAD, START, UNK
+from regard.tasks.result import Alignment, Candidate, Prediction, in_groups
+from regard.tasks.text.transcript import Transcript, in_windows, looked_at, note_of, stream_windows, token_times
+from regard.tasks.text.writing import MOST, CrossAttentionArrays, next_tokens_of, token_places, with_source_words
 from regard.work import before_step
 
 GREEDY = {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
 
 
-class Forced(NamedTuple):
+class LightForced(NamedTuple):
     """A forced output: log-probabilities of all tokens at each step, attention, and other outputs of the encoder."""
 
     known: np.ndarray  # T V
@@ -50,8 +57,8 @@ class LightWriter(LightOutput):
         super().__init__(about, input)
         own = (about.folder / TARGET).is_file()
         self.tokenizer = Tokenizer.of_run(about.folder, TARGET) if own else Tokenizer.of_run(about.folder)
-        encoder, decoder = (Session(about.folder / f"{name}.onnx") for name in ("encoder", "decoder"))
-        self._steps = Steps(encoder, decoder, about.graphs["decoder"]["inputs"])
+        encoder, decoder = (OnnxSession(about.folder / f"{name}.onnx") for name in ("encoder", "decoder"))
+        self._steps = GraphSteps(encoder, decoder, about.graphs["decoder"]["inputs"])
         self.about = about
 
     @property
@@ -67,26 +74,31 @@ class LightWriter(LightOutput):
             for one, item, hypotheses in zip(inputs, items, found, strict=True)
         ]
 
-    def _prediction(self, one: Any, item: Any, hypotheses: Sequence[Hypothesis], attention: bool) -> Prediction:
+    def _prediction(self, one: Any, item: Any, hypotheses: Sequence[LightHypothesis], attention: bool) -> Prediction:
         unknown = self.recipe.decoding.replace_unknown and UNK in hypotheses[0].tokens
-        seen = self._looked(item, hypotheses[0].tokens) if attention or unknown else None
+        seen = self._make_record(item, hypotheses[0].tokens) if attention or unknown else None
         return self._told(one, item, hypotheses, seen, attention)
 
     def _told(
-        self, one: Any, item: Any, hypotheses: Sequence[Hypothesis], seen: CrossAttention | None, attention: bool
+        self,
+        one: Any,
+        item: Any,
+        hypotheses: Sequence[LightHypothesis],
+        weights: CrossAttentionArrays | None,
+        attention: bool,
     ) -> Prediction:
         outputs = [Candidate(self.tokenizer.decode(h.tokens), h.log_probability, h.score) for h in hypotheses]
         tokens, alignment = hypotheses[0].tokens, None
-        if seen is not None and seen.weights:
+        if weights is not None and weights.weights:
             if attention:
                 rows = self.tokenizer.labels([*tokens, END])
-                alignment = Alignment(rows, self.input.axis(item).labels, seen.weights)
+                alignment = Alignment(rows, self.input.axis(item).labels, weights.weights)
             if UNK in tokens and self.recipe.decoding.replace_unknown:
-                text = with_source_words(self.tokenizer, tokens, seen, self.input.tokenizer, item.text)
+                text = with_source_words(self.tokenizer, tokens, weights, self.input.tokenizer, item.text)
                 outputs[0] = replace(outputs[0], text=text)
         return Prediction(self.input.name(one), outputs, alignment)
 
-    def _looked(self, item: Any, tokens: Sequence[int]) -> CrossAttention:
+    def _make_record(self, item: Any, tokens: Sequence[int]) -> CrossAttentionArrays:
         """Return the attention when the model generates these tokens, by attention and by CTC, if it has them."""
         forced = self._force(item, tokens)
         gate = next((forced.seen[name] for name in forced.seen if self._kind(name) == "gate"), None)
@@ -94,22 +106,22 @@ class LightWriter(LightOutput):
         ctc = forced_alignment(forced.beside["ctc"][0], list(tokens)) if "ctc" in forced.beside else None
         if not weights and ctc is None and "cross" in map(self._kind, self.roles):
             raise CallError(UNSEEN)
-        return CrossAttention({name: one if gate is None else one * gate for name, one in weights.items()}, ctc)
+        return CrossAttentionArrays({name: one if gate is None else one * gate for name, one in weights.items()}, ctc)
 
-    def stream(self, one: Any, tell: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
+    def stream(self, one: Any, on_text: Callable[[str, str], None], *, prefix: str = "") -> Prediction:
         """Stream token by token, greedily or by sampling; a beam has no final tokens before its end."""
         ids: list[int] = []
 
         def told(token: int) -> None:
             if token != START:
                 ids.append(token)
-                tell(self.tokenizer.labels([token])[0], self.tokenizer.decode(ids))
+                on_text(self.tokenizer.labels([token])[0], self.tokenizer.decode(ids))
 
         item = self.input.read(one)
-        (hypotheses,) = self.search([item], prefix=prefix, plain=True, tell=told, **GREEDY)
+        (hypotheses,) = self.search([item], prefix=prefix, plain=True, on_step=told, **GREEDY)
         return self._prediction(one, item, hypotheses, attention=False)
 
-    def given_candidates(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
+    def score_outputs(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[Candidate]:
         found = []
         for one, said in zip(inputs, outputs, strict=True):
             tokens, state = self.tokenizer.encode(said), self._steps.start(self.input.collate([self.input.read(one)]))
@@ -124,9 +136,9 @@ class LightWriter(LightOutput):
         *,
         prefix: str = "",
         plain: bool = False,
-        tell: Callable[[int], None] = lambda token: None,
+        on_step: Callable[[int], None] = lambda token: None,
         **how: Any,
-    ) -> list[list[Hypothesis]]:
+    ) -> list[list[LightHypothesis]]:
         """Return the hypotheses of each item, best first; an empty item has the empty output.
 
         `plain`: use the decoder alone, without CTC or a language model.
@@ -135,30 +147,32 @@ class LightWriter(LightOutput):
         joint = None if plain or decoding.sample else self._joint(decoding)
         says_unknown = decoding.unknown or decoding.replace_unknown or UNK in begin
         never = (PAD, START) if says_unknown else (PAD, START, UNK)
-        rules = Rules(decoding.max_length, decoding.min_length, begin, never)
+        rules = LightRules(decoding.max_length, decoding.min_length, begin, never)
 
-        def decode(numbers: list[int]) -> list[list[Hypothesis]]:
+        def decode(numbers: list[int]) -> list[list[LightHypothesis]]:
             state = self._steps.start(self.input.collate([items[number] for number in numbers]))
             if not decoding.sample and (decoding.beam > 1 or decoding.coverage_penalty > 0 or joint is not None):
                 return self._beam(state, rules, decoding, joint)
-            return self._token_by_token(state, rules, decoding, tell, numbers)
+            return self._token_by_token(state, rules, decoding, on_step, numbers)
 
         lengths = [self.input.length(item) for item in items]
-        results = [[Hypothesis([], 0.0, 0.0)] for _ in items]
+        results = [[LightHypothesis([], 0.0, 0.0)] for _ in items]
         filled = [number for number, length in enumerate(lengths) if length]
         for number, hypotheses in in_groups(filled, lengths, decoding.batch_tokens, decode):
             results[number] = hypotheses
         return results
 
-    def _joint(self, how: Any) -> Joint | None:
+    def _joint(self, how: Any) -> LightJointScores | None:
         """Return the decoder with the other scores of the search; None if there are none."""
         return None
 
-    def _beam(self, state: State, rules: Rules, how: Any, joint: Joint | None) -> list[list[Hypothesis]]:
+    def _beam(
+        self, state: GraphState, rules: LightRules, how: Any, joint: LightJointScores | None
+    ) -> list[list[LightHypothesis]]:
         steps, begun = (self._steps, state) if joint is None else (joint, joint.start(state))
         if how.coverage_penalty > 0:
             last = max((name for name in self.roles if self._kind(name) == "cross"), key=self._layer, default=None)
-            steps, begun = Covering(steps, last), CoveredState(begun)
+            steps, begun = LightCovering(steps, last), LightCoveredState(begun)
         found = beam(
             steps, begun, rules, size=how.beam, n_best=how.n_best, alpha=how.length_penalty,
             coverage=how.coverage_penalty, normalize=joint is None,
@@ -171,8 +185,8 @@ class LightWriter(LightOutput):
         return [[one._replace(log_probability=float(next(own))) for one in some] for some in found]
 
     def _token_by_token(
-        self, state: State, rules: Rules, how: Any, tell: Callable[[int], None], numbers: Sequence[int]
-    ) -> list[list[Hypothesis]]:
+        self, state: GraphState, rules: LightRules, how: Any, on_step: Callable[[int], None], numbers: Sequence[int]
+    ) -> list[list[LightHypothesis]]:
         """Decode token by token. `numbers`: indices of the items among all inputs, which seed their samples."""
         copies = how.n_best if how.sample else 1
         state = state.select(np.arange(state.rows).repeat(copies)) if copies > 1 else state
@@ -184,9 +198,9 @@ class LightWriter(LightOutput):
                 chance, warm = uniform[sentences, step], np.float32(how.temperature)
                 return draw(logits / warm, chance, top_k=how.top_k, top_p=how.top_p)
 
-            found = token_by_token(self._steps, state, rules, choose, tell)
+            found = token_by_token(self._steps, state, rules, choose, on_step)
         else:
-            found = token_by_token(self._steps, state, rules, tell=tell)
+            found = token_by_token(self._steps, state, rules, on_step=on_step)
         alpha = how.length_penalty
         ranked = [one._replace(score=one.log_probability / (len(one.tokens) + 1) ** alpha) for one in found]
         groups = (ranked[start : start + copies] for start in range(0, len(ranked), copies))
@@ -217,7 +231,7 @@ class LightWriter(LightOutput):
     def _axis(self, ids: Sequence[int]) -> Axis:
         return written_axis(self.tokenizer, ids, (PAD, START, END))
 
-    def _force(self, item: Any, tokens: Sequence[int]) -> Forced:
+    def _force(self, item: Any, tokens: Sequence[int]) -> LightForced:
         """Force the output step by step with recorded attention; decoding records none."""
         state = self._steps.start(self.input.collate([item]), watch=True)
         first, steps, known = state.seen, [], []
@@ -227,7 +241,7 @@ class LightWriter(LightOutput):
             known.append(logits[0] - normalizer(logits)[0])
             steps.append(state.seen)
         encoder = {name: weights[0] for name, weights in first.items()}
-        return Forced(np.array(known), encoder | joined(steps), state.beside)
+        return LightForced(np.array(known), encoder | join_steps(steps), state.beside)
 
     def _kind(self, name: str) -> str:
         return self.roles[name][0]
@@ -236,6 +250,78 @@ class LightWriter(LightOutput):
         return self.roles[name][1]
 
 
-def _scores(forced: Forced, tokens: Sequence[int]) -> tuple[float, ...]:
+def _scores(forced: LightForced, tokens: Sequence[int]) -> tuple[float, ...]:
     """Return the log-probability of each token of the output, including the end."""
     return tuple(float(row[token]) for row, token in zip(forced.known, [*tokens, END], strict=True))
+
+
+# Auxiliary exports: a language model for shallow fusion, a matcher for reranking of drawings.
+
+
+def load_other_run(about: Description, field: str, folder: str, kind: str) -> Any:
+    """Return the output of an auxiliary export: the one stored with the run, or the folder given by the user in
+    `field` of decoding.
+    """
+    inside = folder == getattr(about.recipe.decoding, field)  # pyright: ignore[reportAttributeAccessIssue]
+    place, name = about.folder / field if inside else Path(folder).expanduser(), f"decoding.{field}={folder}"
+    if inside and not is_export(place):
+        raise CallError(f"{name}: {about.folder} was exported without it; export the run again")
+    if not is_export(place):
+        raise CallError(f"{name} is not an export: create one with regard export {folder} --to onnx -o FOLDER")
+    return _load_export(str(place), name, kind)
+
+
+@lru_cache(maxsize=2)
+def _load_export(place: str, name: str, kind: str) -> Any:
+    run = load(place)
+    if run.about.says["kind"] != kind:
+        raise CallError(f"{name} is an export of the job {run.recipe.job}, not of the job that is needed here")
+    return run.job.output
+
+
+class LightTranscripts(LightWriter):
+    """Transcripts with times: long recordings in windows, with CTC and a language model."""
+
+    def _joint(self, how: Any) -> LightJointScores | None:
+        ctc = how.ctc if "ctc" in self.about.graphs["encoder"]["outputs"] else 0.0
+        voice = None if how.language_model is None else self._voice(how.language_model, how.language_model_weight)
+        return LightJointScores(self._steps, ctc, voice) if ctc or voice else None
+
+    def _voice(self, folder: str, weight: float) -> LightLanguageModelFusion:
+        other = load_other_run(self.about, "language_model", folder, "continuation")
+        places = token_places(f"decoding.language_model={folder}", other.tokenizer, self.tokenizer)
+        return LightLanguageModelFusion(other.reader, weight, np.array(places))
+
+    def predict(self, inputs: Sequence[Any], *, prefix: str = "", attention: bool = False) -> list[Any]:
+        def said(items: list[SoundItem], begin: str) -> list[Any]:
+            return super(LightTranscripts, self).predict(items, prefix=begin, attention=attention)
+
+        return [*in_windows(self.input, inputs, self.recipe.decoding, prefix, said)]
+
+    def stream(self, one: Any, on_text: Callable[[str, str], None], *, prefix: str = "") -> Transcript:
+        def of_window(item: SoundItem, told: Any, begin: str) -> Any:
+            return super(LightTranscripts, self).stream(item, told, prefix=begin)
+
+        return stream_windows(self.input.pieces(one, self.recipe.decoding.window), on_text, prefix, of_window)
+
+    def _prediction(
+        self, one: Any, item: SoundItem, hypotheses: Sequence[LightHypothesis], attention: bool
+    ) -> Transcript:
+        return super()._prediction(one, item, hypotheses, attention and not item.silent)  # pyright: ignore[reportReturnType]
+
+    def _told(
+        self,
+        one: Any,
+        item: SoundItem,
+        hypotheses: Sequence[LightHypothesis],
+        weights: CrossAttentionArrays | None,
+        attention: bool,
+    ) -> Transcript:
+        said, ids = super()._told(one, item, hypotheses, weights, attention), hypotheses[0].tokens
+        words, tokens = (
+            ((), ()) if weights is None else token_times(self.tokenizer, ids, weights, self.input.axis(item), item)
+        )
+        return Transcript(said.input, said.n_best, said.alignment, item.seconds, words, tokens, note_of(item))
+
+    def look(self, one: Any, output: str | None, prefix: str) -> list[AttentionRecord]:
+        return super().look(looked_at(self.input, one, self.recipe.decoding.window), output, prefix)

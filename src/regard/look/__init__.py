@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.look.axis import Axis, Token, axis
 from regard.look.card import Figure, card
-from regard.look.from_arrays import record
+from regard.look.files import record
 from regard.look.history import History
 from regard.look.records import Attention, AttentionRecord, Matrix
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from regard.look.render import save, show, widget
     from regard.look.svg import heat_map
     from regard.look.terminal import matrix
-
-if TYPE_CHECKING:
     from regard.look.watch import watching
 
 __all__ = [
@@ -51,12 +49,18 @@ __all__ = [
 ]
 
 #: Loaded at first use: prediction needs no drawing code, and drawing needs no torch (`watching` does).
-_LATER = {"heat_map": "svg", "load": "files", "matrix": "terminal", "watching": "watch"} | dict.fromkeys(
-    ("save", "show", "widget"), "render"
-)
+_LATER = {
+    "heat_map": "regard.look.svg",
+    "load": "regard.look.files",
+    "matrix": "regard.look.terminal",
+    "save": "regard.look.render",
+    "show": "regard.look.render",
+    "watching": "regard.look.watch",
+    "widget": "regard.look.render",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(import_module(f"regard.look.{_LATER[name]}"), name)
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'regard.look' has no attribute {name!r}")

@@ -4,16 +4,113 @@ An axis can also be a grid (regions of an image, row by row) or a time axis (fra
 then contain the image or signal for the overlay. Sentences need none of these.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import base64
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.errors import CallError
-from regard.look.backdrop import image_array, signal_array
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+# Safe display of untrusted text in a terminal: tokens may contain escape sequences or direction marks.
+#
+# These are replaced: by ␛ for the escape character, by � if there is no such sign. Line ends stay.
+
+_SIGNS = {code: 0x2400 + code for code in range(0x20) if code != ord("\n")} | {0x7F: 0x2421}
+_SIGNS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
+
+
+def visible(text: str) -> str:
+    return text.translate(_SIGNS)
+
+
+class Visible:
+    """A rich renderable with control characters replaced; colors and styles stay."""
+
+    def __init__(self, drawn: "RenderableType") -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Segment]":
+        for segment in console.render(self._drawn, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+# The image, sound or series under an attention overlay.
+#
+# Records stay small: images have at most 512 pixels a side, signals at most 2,000 time steps. Regions and frames of
+# the overlay are much coarser.
+
+MOST_PIXELS, MOST_STEPS = 512, 2000
+
+
+def image_array(image: Any) -> UInt8[np.ndarray, "H W 3"]:
+    """Convert from Pillow, numpy or torch: 1, 3 or 4 channels, last or first; 0 to 255, or 0.0 to 1.0."""
+    array = np.asarray(image.detach().float().cpu() if hasattr(image, "detach") else image)
+    if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3, 4):
+        array = np.moveaxis(array, 0, 2)
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or not array.size:
+        raise CallError(f"an image is rows × columns, with 1, 3 or 4 channels, not of shape {array.shape}")
+    if np.issubdtype(array.dtype, np.floating):
+        if not np.isfinite(array).all() or array.min() < -1e-3 or array.max() > 1 + 1e-3:
+            raise CallError("an image of fractions must lie between 0 and 1: undo the normalization first")
+        array = np.round(array * 255)
+    array = np.clip(array, 0, 255).astype(np.uint8)
+    array = np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[:, :, :3]
+    if max(array.shape) > MOST_PIXELS:
+        array = _smaller(array)
+    return np.ascontiguousarray(array)
+
+
+def signal_array(signal: Any) -> Float[np.ndarray, "*F N"]:
+    """Convert a series of N numbers, or a spectrogram of F bands (lowest first) × N steps."""
+    array = np.asarray(signal.detach().float().cpu() if hasattr(signal, "detach") else signal, dtype=np.float32)
+    if array.ndim not in (1, 2) or not array.size:
+        raise CallError(f"a signal is a series, or a spectrogram of bands × steps, not of shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise CallError("a signal must be finite: fill what is missing first")
+    steps = array.shape[-1]
+    if steps > MOST_STEPS:  # mean of neighbors for a spectrogram; peaks for a wave, as only they are visible
+        starts = np.arange(MOST_STEPS) * steps // MOST_STEPS
+        if array.ndim == 2:
+            array = np.add.reduceat(array, starts, axis=1) / np.diff(np.append(starts, steps))
+        else:
+            groups = np.split(array, starts[1:])
+            array = np.array([group[np.abs(group - array.mean()).argmax()] for group in groups])
+    return array.astype(np.float32)
+
+
+def to_png(image: UInt8[np.ndarray, "H W C"]) -> str:
+    """Encode as PNG in base 64, for pages and JSON."""
+    from PIL import Image  # comes with matplotlib
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, format="PNG", optimize=True)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def from_png(text: str) -> UInt8[np.ndarray, "H W 3"]:
+    from PIL import Image
+
+    return np.array(Image.open(io.BytesIO(base64.b64decode(text)), formats=["PNG"]).convert("RGB"))
+
+
+def _smaller(array: UInt8[np.ndarray, "H W 3"]) -> UInt8[np.ndarray, "h w 3"]:
+    from PIL import Image
+
+    picture = Image.fromarray(array)
+    picture.thumbnail((MOST_PIXELS, MOST_PIXELS))
+    return np.array(picture)
+
 
 Group = tuple[int, int]  # tokens start ≤ i < stop that are merged into one
 
@@ -119,7 +216,7 @@ class Axis:
         """Return the positions of tokens on the image or signal: not special, and before the last `after`."""
         return [place for place in self.real() if place < len(self.tokens) - self.after]
 
-    def merged(self, groups: Sequence[Group]) -> "Axis":
+    def merge_pieces(self, groups: Sequence[Group]) -> "Axis":
         if self.grid is not None:
             raise CallError("regions of an image cannot be merged into words")
         times = None if self.times is None else tuple(self.times[start] for start, _ in groups)
@@ -149,7 +246,7 @@ class Axis:
         return replace(parts[0], text=self.text[slice(*span)].strip() or parts[-1].text, span=span)
 
 
-def beside(first: Axis, second: Axis) -> Axis:
+def join_axes(first: Axis, second: Axis) -> Axis:
     """Concatenate two axes; the result keeps the image or signal of the first."""
     shift = len(first.text) + 1 if first.text else 0
     words = first.count_words()
@@ -186,7 +283,7 @@ def axis(
     times    start of each label, in `unit`; `until`: end of the last one
     signal   a series or a spectrogram (bands × steps), from the first time to `until`
     """
-    labels, specials = _named(labels, grid, times, unit), frozenset(specials)
+    labels, specials = _name_labels(labels, grid, times, unit), frozenset(specials)
     if any(not isinstance(label, str) for label in labels):
         raise CallError("labels must be strings: decode the ids first")
     if words is not None and len(words) != len(labels):
@@ -208,7 +305,7 @@ def whole(text: str) -> Axis:
     return Axis((Token(text, (0, len(text)), 0),), text)
 
 
-def _named(
+def _name_labels(
     labels: Iterable[str] | None, grid: tuple[int, int] | None, times: Sequence[float] | None, unit: str
 ) -> list[str]:
     if labels is not None:

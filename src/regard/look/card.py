@@ -8,7 +8,7 @@
 Baselines: *uniform* weights are equal for all columns; *shuffled* weights are the rows of the table in a wrong, seeded
 order: right columns for the wrong rows. Rows are scaled to sum to one first.
 
-Comprehensiveness and sufficiency need the model; see `regard.look.methods.erasure`. Attention that fails
+Comprehensiveness and sufficiency need the model; see `regard.look.methods.inputs`. Attention that fails
 all of them may still be useful to the model, but is no explanation (Jain and Wallace 2019, arXiv:1902.10186;
 Wiegreffe and Pinter 2019, arXiv:1908.04626).
 """
@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.look.records import AttentionRecord, Matrix
-from regard.metrics.alignment import Gold, Link, alignment_score, score_of_counts
-from regard.metrics.alignment_links import argmax_links, two_way_links
+from regard.metrics.alignment import Gold, Link, alignment_score, argmax_links, score_of_counts, two_way_links
 
 COLUMNS = ("here", "uniform", "shuffled")
 
@@ -50,7 +49,7 @@ def column(figure: Figure, name: str) -> float | None:
 
 def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:
     """Return all figures of this table, including the evidence measured with the model."""
-    weights = normalized(matrix.weights)
+    weights = normalize_rows(matrix.weights)
     shuffled = weights[wrong_order(len(weights))]
     flat = np.full_like(weights, 1 / weights.shape[1])
     figures = [Figure("entropy (bits)", entropy(weights), entropy(flat))]
@@ -58,7 +57,7 @@ def card(matrix: Matrix, record: AttentionRecord) -> list[Figure]:
     if special.any():
         mass, even = (float(table[:, special].sum(axis=1).mean()) for table in (weights, flat))
         figures.append(Figure("mass on special tokens", mass, even))
-    if record.gold is not None and linked(matrix):
+    if record.gold is not None and is_word_table(matrix):
         own, other = (alignment_error(matrix, table, record.gold) for table in (weights, shuffled))
         figures.append(Figure("alignment error", own, _uniform_error(matrix, record.gold), other, better="low"))
     return [*figures, *record.evidence]
@@ -93,7 +92,7 @@ def entropy(weights: Float[np.ndarray, "*b Q K"]) -> float:
     return float(-(safe * np.log2(safe)).sum(axis=-1).mean())
 
 
-def normalized(weights: Float[np.ndarray, "*b Q K"]) -> Float[np.ndarray, "*b Q K"]:
+def normalize_rows(weights: Float[np.ndarray, "*b Q K"]) -> Float[np.ndarray, "*b Q K"]:
     """Scale rows to sum to one; rows of zeros stay."""
     weights = np.clip(np.asarray(weights, dtype=np.float64), 0, None)
     total = weights.sum(axis=-1, keepdims=True)
@@ -108,7 +107,7 @@ def wrong_order(rows: int) -> np.ndarray:
     return turned
 
 
-def linked(matrix: Matrix) -> bool:
+def is_word_table(matrix: Matrix) -> bool:
     """Whether gold word links apply to this table."""
     sides = (matrix.rows, matrix.columns)
     known = all(token.word is not None or token.special for side in sides for token in side.tokens)

@@ -1,4 +1,4 @@
-"""Explain an output: compute a `ValueTable` from a `Case`.
+"""Explain an output: compute a `ValueTable` from a `ExplainTarget`.
 
 lens       prediction of each layer                                          methods/lens.py
 logits     contribution of each layer and head to the logit of the answer    methods/logits.py
@@ -13,24 +13,21 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import nn
 
+from regard.attention.masks import ManyHeads
+from regard.attention.score import Recurrence, Role
 from regard.errors import CallError, nearest
-from regard.look.asking import Added, evaluating
-from regard.look.case import Case
-from regard.look.methods import By
+from regard.look.case import Contributions, ExplainTarget, evaluating
+from regard.look.methods import ABOUT_OUTPUT, METHODS, By
 from regard.look.methods.attnlrp import attnlrp
-from regard.look.methods.carrying import ALL, modules_run
-from regard.look.methods.gradients import input_times_gradient
-from regard.look.methods.integrated import integrated_gradients
-from regard.look.methods.lens import logit_lens
-from regard.look.methods.logits import direct_logits
-from regard.look.methods.patching import has_heads, patched_heads, patched_positions
-from regard.look.methods.paths import patched_paths
-from regard.look.methods.scores import Side, score_parts
-from regard.look.methods.states import patched_states, state_layers
+from regard.look.methods.inputs import input_times_gradient, integrated_gradients
+from regard.look.methods.lens import direct_logits, logit_lens
+from regard.look.methods.origins import Side, score_parts
+from regard.look.methods.patching import ALL, has_heads, modules_run, patched_heads, patched_positions
+from regard.look.methods.paths import patched_paths, patched_states, state_layers
 from regard.look.records import KINDS, ORDER, Kind
-from regard.look.stream import Block, Reading, Stream, read_stream
-from regard.look.stream_parts import Part
+from regard.look.stream import Part, Reading, ResidualStream, StreamLayer, read_stream
 from regard.look.value_table import ValueTable
 
 EXPLANATIONS = ("lens", "logits", "patching", "inputs", "scores")
@@ -40,7 +37,7 @@ NO_STREAM = (
     "and explain='inputs' work with other models, too"
 )
 ALL_ZERO = "All numbers are zero: none of this makes a difference here."
-INPUTS: dict[str, tuple[Callable[[Case], Added], str, str]] = {
+INPUTS: dict[str, tuple[Callable[[ExplainTarget], Contributions], str, str]] = {
     "integrated-gradients": (
         integrated_gradients, "A row adds up to {what}, less that of an input of zeros.",
         "Integrated gradients (Sundararajan et al. 2017).",
@@ -71,7 +68,7 @@ class ExplainOptions:
     head: int | None = None
 
 
-def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -> ValueTable:
+def explain(how: str, case: ExplainTarget, other: ExplainTarget | None, options: ExplainOptions) -> ValueTable:
     """Return an explanation as a table. `other`: the same answer for a second input (patching only)."""
     if how not in EXPLANATIONS:
         raise CallError(f"explain={how!r} is not known{nearest(how, EXPLANATIONS)}")
@@ -94,7 +91,7 @@ def explain(how: str, case: Case, other: Case | None, options: ExplainOptions) -
     return table if table.values.any() else replace(table, about=f"{table.about} {ALL_ZERO}")
 
 
-def _table(how: str, case: Case, other: Case | None, options: ExplainOptions) -> ValueTable:
+def _table(how: str, case: ExplainTarget, other: ExplainTarget | None, options: ExplainOptions) -> ValueTable:
     if other is not None:
         return _patching(case, other, options)
     if how == "inputs":
@@ -107,7 +104,7 @@ def _table(how: str, case: Case, other: Case | None, options: ExplainOptions) ->
     return _lens(case, case.stream, reading) if how == "lens" else _logits(case, case.stream, reading, options)
 
 
-def _lens(case: Case, stream: Stream, reading: Reading) -> ValueTable:
+def _lens(case: ExplainTarget, stream: ResidualStream, reading: Reading) -> ValueTable:
     found = logit_lens(reading.states, stream.norm, stream.output, _answers(stream))
     words = [
         [f"{word} {p:.2f}" for word, p in zip(stream.words(ids), some, strict=True)]
@@ -121,7 +118,7 @@ def _lens(case: Case, stream: Stream, reading: Reading) -> ValueTable:
     )  # fmt: skip
 
 
-def _logits(case: Case, stream: Stream, reading: Reading, options: ExplainOptions) -> ValueTable:
+def _logits(case: ExplainTarget, stream: ResidualStream, reading: Reading, options: ExplainOptions) -> ValueTable:
     answers = _answers(stream)
     instead = None if stream.instead is None else torch.full_like(answers, stream.instead)
     parts = direct_logits(reading, stream.norm, stream.output, answers, instead)
@@ -140,7 +137,7 @@ def _logits(case: Case, stream: Stream, reading: Reading, options: ExplainOption
     )  # fmt: skip
 
 
-def _word(case: Case, row: int) -> str:
+def _word(case: ExplainTarget, row: int) -> str:
     """Return an output word, with the contrast word if there is one."""
     word = repr(case.axes[case.rows].labels[row])
     return word if case.instead is None else f"{word}, ahead of {case.instead!r}"
@@ -167,7 +164,7 @@ def _logits_of_step(parts: list[Part], row: int, word: str) -> ValueTable:
     )  # fmt: skip
 
 
-def _inputs(case: Case, options: ExplainOptions) -> ValueTable:
+def _inputs(case: ExplainTarget, options: ExplainOptions) -> ValueTable:
     method, sums, paper = INPUTS[options.by or "integrated-gradients"]
     found = method(case)
     columns = [case.axes[case.columns].labels[place] for place in case.parts]
@@ -183,13 +180,13 @@ def _inputs(case: Case, options: ExplainOptions) -> ValueTable:
     )  # fmt: skip
 
 
-def _scores(case: Case, stream: Stream, reading: Reading, options: ExplainOptions) -> ValueTable:
+def _scores(case: ExplainTarget, stream: ResidualStream, reading: Reading, options: ExplainOptions) -> ValueTable:
     if options.row is None or options.layer is None or options.head is None:
         raise CallError("explain='scores' asks about one query of one head: say row=, layer= and head= as numbers")
     layer, most = options.layer, len(stream.layers)
     if not -most <= layer < most:
         raise CallError(f"layer={layer} is not one of 0 to {most - 1}")
-    block: Block = stream.layers[layer]  # pyright: ignore[reportAssignmentType]
+    block: StreamLayer = stream.layers[layer]  # pyright: ignore[reportAssignmentType]
     heads = getattr(block.attention, "heads", 1)
     if not -heads <= options.head < heads:
         raise CallError(f"head={options.head} is not one of 0 to {heads - 1}")
@@ -211,7 +208,7 @@ def _column(part: Part) -> str:
     return part.kind if part.head < 0 else f"{part.kind} {part.head}"
 
 
-def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
+def _patching(case: ExplainTarget, other: ExplainTarget, options: ExplainOptions) -> ValueTable:
     if options.kind is not None and options.kind not in KINDS:
         raise CallError(f"kind={options.kind!r} must be one of {', '.join(KINDS)}")
     of = "of the answer" if options.row is None else f"of {_word(case, options.row)}"
@@ -239,7 +236,7 @@ def _patching(case: Case, other: Case, options: ExplainOptions) -> ValueTable:
     return ValueTable(found.values, found.layers, found.columns, title, about)
 
 
-def _what_there_is(case: Case, kind: Kind | None) -> By:
+def _what_there_is(case: ExplainTarget, kind: Kind | None) -> By:
     if has_heads(case, kind):
         return "heads"
     ran, _ = modules_run(case)
@@ -247,7 +244,7 @@ def _what_there_is(case: Case, kind: Kind | None) -> By:
     return "states" if recurrent else "positions"
 
 
-def _positions(case: Case, other: Case, kind: Kind, length: int) -> list[str]:
+def _positions(case: ExplainTarget, other: ExplainTarget, kind: Kind, length: int) -> list[str]:
     """Label the positions with the tokens of both inputs; states without a name get numbers."""
     names = ["source"] if kind == "encoder" else ["read", case.rows]
     name = next(
@@ -259,5 +256,64 @@ def _positions(case: Case, other: Case, kind: Kind, length: int) -> list[str]:
     return [one if one == two else f"{one} | {two}" for one, two in both]
 
 
-def _answers(stream: Stream) -> torch.Tensor:
+def _answers(stream: ResidualStream) -> torch.Tensor:
     return torch.tensor(stream.answers, device=stream.output.weight.device)
+
+
+# Methods and explanations that a model supports, found from its modules without running it.
+
+ATTENTION = ("raw", "rollout", "norm", "gradient")  # these show attention weights, the others explain the whole model
+
+
+def supported_methods(model: nn.Module) -> list[str]:
+    """Return the methods that a model supports.
+
+    Rollout multiplies attention over layers, so it needs self-attention layers and no convolutions. AttnLRP has no rule
+    for recurrent cells."""
+    found = (getattr(module, "role", None) for module in model.modules())
+    roles = [role for role in found if isinstance(role, Role) and role.kind != "gate"]
+    kinds = {role.kind for role in roles}
+    layered = "decoder" in kinds or ("encoder" in kinds and "cross" not in kinds)
+    followed = layered and all(role.followed for role in roles)
+    recurrent = any(isinstance(module, nn.RNNBase | nn.RNNCellBase) for module in model.modules())
+    fails = {"rollout": not followed, "attnlrp": recurrent} | ({} if roles else dict.fromkeys(ATTENTION, True))
+    return [name for name in METHODS if not fails.get(name, False)]
+
+
+def supported_explanations(model: nn.Module, reader: nn.Module, *, writes_text: bool) -> list[str]:
+    """Return the supported explanations (`look/explain.py`), each with its `by` options.
+
+    `lens`, `logits` and `scores` need a Transformer decoder; `inputs` uses the methods above. Patching copies states
+    from one input to another in `reader`, the part of the model that runs again for each input."""
+    methods = supported_methods(model)
+    roles = {name: role for name, one in reader.named_modules() if isinstance(role := getattr(one, "role", None), Role)}
+    layered = writes_text and any(role.kind == "decoder" for role in roles.values())
+    heads = [name for name, role in roles.items() if role.kind in ORDER and _many_heads(reader, name)]
+    blocks = [name.rpartition(".")[0] for name in heads if roles[name].kind != "cross" and roles[name].followed]
+    stacks = [block.rpartition(".")[0] for block in blocks if getattr(reader.get_submodule(block), "norm_first", False)]
+    carried = {
+        "heads": bool(heads),
+        "positions": any(role.kind == "decoder" for role in roles.values())
+        or any(hasattr(one, "memory_width") for one in reader.modules()),
+        "states": any(isinstance(getattr(one, "recurrence", None), Recurrence) for one in reader.modules()),
+        "paths": len(stacks) > len(set(stacks)),
+    }
+    return [
+        *(("lens", "logits") if layered else ()),
+        *(f"scores {by}" for by in BY["scores"] if layered),
+        *(f"inputs {name}" for name in INPUTS if name in methods),
+        *(f"patching {by}" for by in BY["patching"] if carried[by]),
+    ]
+
+
+def _many_heads(model: nn.Module, name: str) -> bool:
+    return isinstance(model.get_submodule(name), ManyHeads)
+
+
+def require_contrast(method: str) -> None:
+    """Raise CallError unless the method supports a contrast word."""
+    if method not in ABOUT_OUTPUT:
+        raise CallError(
+            f"method={method!r} asks where a model looks, whatever it says: instead= (--instead) needs one of "
+            f"{', '.join(ABOUT_OUTPUT)}"
+        )

@@ -3,7 +3,7 @@
 import io
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,8 +15,6 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FormatStrFormatter
 
 from regard.files import atomic
-from regard.look.beam_tree import beam_tree
-from regard.look.figure_beams import draw_tree
 from regard.look.figure_layout import (
     APART,
     BLUES,
@@ -24,6 +22,7 @@ from regard.look.figure_layout import (
     HEADS,
     INK,
     LOWEST,
+    draw_overlay,
     families,
     inches,
     length,
@@ -31,10 +30,58 @@ from regard.look.figure_layout import (
     tell_missing,
     titles,
     with_card,
-)  # fmt: skip
-from regard.look.figure_overlay import draw_overlay
+)
 from regard.look.head_figures import head_figures
-from regard.look.views import DECADES, Shown, joint_labels, strength, top_weight
+from regard.look.records import Node, beam_tree
+from regard.look.views import DECADES, ShownView, joint_labels, strength, top_weight
+
+# The tree of a search's hypotheses, drawn from left to right.
+
+BEAM_INK, BEAM_FAINT, BEST = "#1c1f2b", "#8a8fa0", "#3b53cf"
+
+
+def draw_tree(axes: Axes, nodes: Sequence[Node], scores: Sequence[float | None], inches: float) -> None:
+    """Draw one line per hypothesis, best at the top, with shared prefixes once.
+
+    One unit of x is the width of a character, so that edges start where the text ends.
+    """
+    axes.set_axis_off()
+    axes.set_ylim(len(scores) - 0.4, -0.6)
+    reach = max(_reach(node) for node in nodes) + 22
+    size = min(9.5, inches * 72 / (0.6 * reach))
+    axes.set_xlim(0, inches * 72 / (0.62 * size))
+    lines = iter(range(len(scores)))
+    for node in nodes:
+        _draw(axes, node, 0.5, lines, scores, size)
+
+
+def _reach(node: Node) -> int:
+    return _width(node) + max((_reach(child) for child in node.children), default=0)
+
+
+def _width(node: Node) -> int:
+    return 4 + sum(1 + len(token) for token in node.tokens)
+
+
+def _draw(axes: Axes, node: Node, x: float, lines: Iterator[int], scores: Sequence[float | None], size: float) -> float:
+    """Draw a node and return its height, the middle of its leaves."""
+    end = x + _width(node)
+    ink = BEST if 0 in node.hypotheses else BEAM_INK
+    if node.children:
+        heights = [_draw(axes, child, end, lines, scores, size) for child in node.children]
+        y = sum(heights) / len(heights)
+        for child, height in zip(node.children, heights, strict=True):
+            line = BEST if 0 in child.hypotheses else BEAM_FAINT
+            axes.plot([end - 3.6, end - 2, end - 0.6], [y, height, height], color=line, linewidth=1.3)
+    else:
+        y = float(next(lines))
+        best = node.hypotheses[0]
+        score = "" if scores[best] is None else f"   score {scores[best]:.3f}"
+        axes.text(end - 3, y, f"#{best + 1}{score}", fontsize=size - 1, color=BEAM_FAINT, va="center")
+    axes.text(x, y, " ".join(node.tokens), fontsize=size, color=ink, va="center", family="monospace")
+    axes.text(x, y + 0.34, f"log p {node.log_probability:.2f}", fontsize=size - 3, color=BEAM_FAINT, va="center")
+    return y
+
 
 SMALL_CELL = 0.1  # inches, in the grid of heads
 MOST_LINES = 1500  # of a head, in the view of lines; the faintest are dropped
@@ -42,12 +89,12 @@ DRAWING = threading.Lock()  # matplotlib's settings and Python's warnings belong
 MOST_LABELS = 90  # on a side; of more, only every second, third, ... is drawn
 
 
-def write_figure(shown: Shown, path: Path) -> Path:
+def write_figure(shown: ShownView, path: Path) -> Path:
     """Write the picture; the suffix of the path gives the format."""
     return atomic.write_bytes(path, figure_bytes(shown, path.suffix[1:]))
 
 
-def figure_bytes(shown: Shown, form: str) -> bytes:
+def figure_bytes(shown: ShownView, form: str) -> bytes:
     """Return the picture as PNG, SVG or PDF. Thread-safe: a lock serializes the calls."""
     return as_bytes(lambda: draw(shown), form)
 
@@ -67,7 +114,7 @@ def as_bytes(draw: Callable[[], Canvas], form: str) -> bytes:
     return file.getvalue()
 
 
-def draw(shown: Shown) -> Canvas:
+def draw(shown: ShownView) -> Canvas:
     if shown.against is not None:
         return _comparison(shown)
     if shown.view == "grid":
@@ -137,7 +184,7 @@ def _matrix(
             rod.ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
 
 
-def _lines(axes: Axes, shown: Shown) -> None:
+def _lines(axes: Axes, shown: ShownView) -> None:
     table = shown.matrix
     rows, columns = short(table.rows.labels), short(table.columns.labels)
     longest = max(len(rows), len(columns))
@@ -162,7 +209,7 @@ def _lines(axes: Axes, shown: Shown) -> None:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4, frameon=False, fontsize=8)
 
 
-def _text(axes: Axes, shown: Shown, width: float) -> None:
+def _text(axes: Axes, shown: ShownView, width: float) -> None:
     """Draw rows of words, each on a patch as dark as its weight, with the query at the left."""
     table = shown.matrix
     painted = strength(table.weights, top_weight(table.weights), shown.log)
@@ -183,16 +230,16 @@ def _text(axes: Axes, shown: Shown, width: float) -> None:
         y += 1
 
 
-def _text_left(shown: Shown) -> float:
+def _text_left(shown: ShownView) -> float:
     return 0.3 + 1.1 * max(map(length, short(shown.matrix.rows.labels)))  # bold is wider
 
 
-def _text_lines(shown: Shown, width: float) -> int:
+def _text_lines(shown: ShownView, width: float) -> int:
     needed = sum(map(length, short(shown.matrix.columns.labels)))
     return len(shown.matrix.rows) * (1 + int(needed / (width - _text_left(shown) - 0.6)))
 
 
-def _grid(shown: Shown) -> Canvas:
+def _grid(shown: ShownView) -> Canvas:
     """Draw every layer and head with its figures."""
     layers = shown.layers
     heads = max(len(layer.weights) for layer in layers)
@@ -214,7 +261,7 @@ def _grid(shown: Shown) -> Canvas:
     return canvas
 
 
-def _comparison(shown: Shown) -> Canvas:
+def _comparison(shown: ShownView) -> Canvas:
     """Draw both tables on one scale, and their difference if their tokens are the same."""
     mine, other = shown.matrix, shown.other
     assert other is not None
@@ -239,7 +286,7 @@ def _comparison(shown: Shown) -> Canvas:
     return canvas
 
 
-def _beams(shown: Shown) -> Canvas:
+def _beams(shown: ShownView) -> Canvas:
     """Draw the tree of hypotheses, and below it the attention of each."""
     hypotheses = [shown.record, *shown.record.beams]
     tables = [one.matrix(shown.kind, shown.layer, shown.head) for one in hypotheses]

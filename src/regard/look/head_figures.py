@@ -7,7 +7,7 @@ minus the share by chance. `regard look RUN --profile` computes it over many inp
 from dataclasses import dataclass
 from typing import Any
 
-from regard.look.card import alignment_error, entropy, linked, normalized
+from regard.look.card import alignment_error, entropy, is_word_table, normalize_rows
 from regard.look.methods.roles import CLEAR, above_chance
 from regard.look.records import Attention, AttentionRecord
 
@@ -49,9 +49,9 @@ def _figures(
     record: AttentionRecord, attention: Attention, head: int, roles: dict[str, dict[str, float]]
 ) -> HeadFigures:
     table = record.matrix(attention.kind, attention.layer, head)
-    weights = normalized(table.weights)
+    weights = normalize_rows(table.weights)
     error = None
-    if record.gold is not None and linked(table):
+    if record.gold is not None and is_word_table(table):
         error = alignment_error(table, weights, record.gold)
     own = roles.get(f"{attention.kind}.{attention.layer}.{head}", {})
     role = max(own, key=lambda name: own[name], default="")

@@ -40,7 +40,7 @@ class History:
                 found.setdefault(figure.name, []).append(figure.value)
         return found
 
-    def some(self, most: int) -> list[int]:
+    def sample_examples(self, most: int) -> list[int]:
         """Return the positions of at most `most` validations, including the first and the last."""
         count = min(most, len(self.steps))
         return sorted({round(place * (len(self.steps) - 1) / max(1, count - 1)) for place in range(count)})

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from html import escape
 from importlib.resources import files
@@ -18,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.files import atomic
-from regard.look.beam_tree import beam_tree
 from regard.look.card import card, sentence
+from regard.look.figure import figure_bytes
 from regard.look.files import for_page
 from regard.look.head_figures import head_figures
 from regard.look.history import History
 from regard.look.methods import METHODS
-from regard.look.records import KINDS, AttentionRecord, Head, Matrix
-from regard.look.views import GIVEN, Shown
+from regard.look.records import KINDS, AttentionRecord, Head, Matrix, beam_tree
+from regard.look.views import GIVEN, ShownView
 
 MODULES = (
     "data.js", "paint.js", "focus.js", "matrix.js", "lines.js", "words.js", "views.js", "overlay.js", "signal.js",
@@ -38,11 +39,11 @@ START = """const page = JSON.parse(document.getElementById("regard-data").textCo
 """
 
 
-def write_page(shown: Shown, path: Path) -> Path:
+def write_page(shown: ShownView, path: Path) -> Path:
     return atomic.write_text(path, page(shown))
 
 
-def page(shown: Shown, *, keep: bool = True) -> str:
+def page(shown: ShownView, *, keep: bool = True) -> str:
     """Return the whole file as text. `keep` stores the state in the URL (not possible in a frame)."""
     return whole_page(document(shown), shown.title, keep=keep)
 
@@ -78,7 +79,7 @@ def document_page(tree: dict[str, Any], title: str, *, style: str, script: str) 
 """
 
 
-def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
+def document(shown: ShownView, *, weights: bool = True) -> dict[str, Any]:
     """Return the data of the page: records, the initial view, and a card for every table.
 
     Without weights (and so without cards), it contains only what a page needs for its requests.
@@ -106,9 +107,9 @@ def document(shown: Shown, *, weights: bool = True) -> dict[str, Any]:
     }
 
 
-def history_document(history: History, shown: Shown | None = None) -> dict[str, Any]:
+def history_document(history: History, shown: ShownView | None = None) -> dict[str, Any]:
     """Return the last record, and the records of all validations for the view `training`."""
-    tree = document(shown or Shown(history.last))
+    tree = document(shown or ShownView(history.last))
     tree["open"]["view"] = "training"
     tree["history"] = [
         {"step": step, "record": for_page(record), "cards": cards(record)}
@@ -188,3 +189,59 @@ def report_page(body: str, title: str, history: dict[str, Any] | None = None) ->
         f"<title>{escape(title)}</title><style>{style()}{_read('report.css')}</style></head>"
         f'<body><main class="regard report">{body}</main>{data}{code}</body></html>\n'
     )
+
+
+# Notebook view of a record: a picture, and the whole page in a frame.
+#
+# It needs no kernel and no network, so a saved notebook shows it everywhere, also as a page made by nbconvert. Where
+# frames and styles are removed (an untrusted notebook, GitHub), the picture remains.
+#
+# nbconvert with `sanitize_html` writes frames, pictures and styles as text. It drops the attribute `style` and keeps
+# `class`. So the view is in a box that Jupyter's style sheets hide by its class and an inline style shows. A summary
+# in words is hidden by an inline style. Without styles, only the summary is visible.
+
+HEIGHT = 900  # pixels of the frame
+HIDDEN = "jp-FileSize-hidden hidden"  # by the style sheets of JupyterLab and of the classic notebook
+MOST_ROWS = 40  # of the summary in words
+
+
+class NotebookView:
+    """One picture of a record, displayed as the value of a notebook cell."""
+
+    def __init__(self, shown: ShownView) -> None:
+        self._shown = shown
+
+    def __repr__(self) -> str:
+        return repr(self._shown.record)
+
+    def _repr_mimebundle_(self, **options: Any) -> Mapping[str, str]:
+        picture = base64.b64encode(figure_bytes(self._shown, "png")).decode()
+        return {"text/plain": repr(self), "image/png": picture, "text/html": self._html(picture)}
+
+    def _html(self, picture: str) -> str:
+        """Return the frame. It is sandboxed: its script has no access to the notebook."""
+        title = escape(self._shown.title or "attention", quote=True)
+        return (
+            f"<div class='regard-words' style='display: none'>{self._words()}</div>"
+            f"<div class='regard-output {HIDDEN}' style='display: block !important'>"
+            "<style>.regard-output details[open] + img { display: none }</style>"
+            f"<details open><summary>{title}</summary>"
+            f"<iframe title='attention' sandbox='allow-scripts' style='width: 100%; height: {HEIGHT}px; border: 0' "
+            f'srcdoc="{escape(page(self._shown, keep=False), quote=True)}"></iframe></details>'
+            f"<img alt='attention' src='data:image/png;base64,{picture}'></div>"
+        )
+
+    def _words(self) -> str:
+        """Summarize where each row looks most, in tags that sanitizers keep."""
+        table = self._shown.matrix
+        best = table.weights.argmax(1)
+        lines = [
+            f"<li>{escape(row)} ← {escape(table.columns.labels[place])}: {table.weights[number, place]:.2f}</li>"
+            for number, (row, place) in enumerate(zip(table.rows.labels, best, strict=True))
+        ][:MOST_ROWS]
+        left = len(table.rows) - len(lines)
+        return (
+            f"<b>{escape(self._shown.title or 'attention')}</b><div>{escape(table.title)}; largest weight of each row:"
+            f"</div><ul>{''.join(lines)}</ul>{f'<div>and {left} rows more</div>' if left else ''}"
+            "<div>The picture and the page are in the notebook; they were removed here (sanitize_html).</div>"
+        )

@@ -3,7 +3,7 @@
 This module does not need torch, so exports without torch follow the same rules.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -13,12 +13,12 @@ from regard.look.axis import Axis
 from regard.look.records import Attention, Kind
 
 if TYPE_CHECKING:
-    from regard.attention.role import Role
+    from regard.attention.score import Role
 
 
 @runtime_checkable
-class Sides(Protocol):
-    """Axes of the tables; see `Case`."""
+class AxisPair(Protocol):
+    """Axes of the tables; see `ExplainTarget`."""
 
     @property
     def axes(self) -> Mapping[str, Axis]: ...
@@ -33,7 +33,7 @@ class Sides(Protocol):
     def kind(self) -> Kind: ...
 
 
-class Table(NamedTuple):
+class PlacedTable(NamedTuple):
     """The weights of one attention (H Q K) by some method."""
 
     name: str
@@ -41,7 +41,7 @@ class Table(NamedTuple):
     weights: np.ndarray
 
 
-def by_role(case: Sides, tables: Sequence[Table]) -> list[Attention]:
+def by_role(case: AxisPair, tables: Sequence[PlacedTable]) -> list[Attention]:
     """Assign axes by role: encoder tables are input × input, decoder tables output × previous tokens, cross-attention
     tables output × input.
 
@@ -59,7 +59,7 @@ def by_role(case: Sides, tables: Sequence[Table]) -> list[Attention]:
     return found
 
 
-def gated(tables: Sequence[Table]) -> list[Table]:
+def apply_gate(tables: Sequence[PlacedTable]) -> list[PlacedTable]:
     """Multiply weights by the gate of a decoder that has one."""
     gates = [table.weights for table in tables if table.role.kind == "gate"]  # 1 T 1
     rest = [table for table in tables if table.role.kind != "gate"]
@@ -73,8 +73,57 @@ def with_heads(table: np.ndarray) -> np.ndarray:
     return table[None] if table.ndim == 2 else table
 
 
-def turned(case: Sides, one: Attention) -> Attention:
+def transpose_table(case: AxisPair, one: Attention) -> Attention:
     """Transpose a table between rows and columns."""
     if {one.rows, one.columns} != {case.rows, case.columns}:
         return one
     return replace(one, weights=one.weights.swapaxes(1, 2), rows=one.columns, columns=one.rows)
+
+
+# Attention of one pooled vector: how the label of a classifier, or a matched text, looks at the input.
+#
+#     attention pooling     the weights of the pooling
+#     a class token         the row of that token, in every layer and head
+#     else                  the mean over all rows of self-attention (mean pooling)
+#
+# The record also contains self-attention itself, as the encoder's.
+
+
+def pooled_placement(first: bool) -> Callable[[AxisPair, Sequence[PlacedTable]], list[Attention]]:
+    """Place the tables of a pooled vector, for `ExplainTarget.place`. `first`: a class token (`encoders/image.py`)."""
+
+    def place(case: AxisPair, tables: Sequence[PlacedTable]) -> list[Attention]:
+        length, own = len(case.axes[case.columns]), any(table.role.kind == "pooling" for table in tables)
+        seen: list[Attention] = []
+        inside: list[Attention] = []
+        for name, role, weights in tables:
+            before = weights.shape[-1] - length  # a class token that is not on the axis
+            if before not in (0, 1):  # another grid than that of the axis
+                continue
+            if role.kind == "pooling":
+                rows = weights
+            else:
+                inside.append(
+                    Attention(name, "encoder", role.layer, weights[:, before:, before:], case.columns, case.columns)
+                )
+                rows = weights[:, :1] if first else weights[:, before:].mean(axis=1, keepdims=True)
+            if role.kind == "pooling" or not own:
+                seen.append(Attention(name, case.kind, role.layer, rows[:, :, before:], case.rows, case.columns))
+        return seen + inside if case.kind == "cross" else seen  # a record has one encoder: that of its input
+
+    return place
+
+
+def rows_at(places: Sequence[int]) -> Callable[[AxisPair, Sequence[PlacedTable]], list[Attention]]:
+    """Place the tables of outputs that predict one value for each of the vectors at these positions."""
+
+    def place(case: AxisPair, tables: Sequence[PlacedTable]) -> list[Attention]:
+        own = [
+            Attention(name, "encoder", role.layer, weights, case.columns, case.columns)
+            for name, role, weights in tables
+            if weights.shape[-1] == len(case.axes[case.columns])
+        ]
+        seen = [replace(one, kind="cross", weights=one.weights[:, list(places)], rows=case.rows) for one in own]
+        return [*seen, *own]
+
+    return place

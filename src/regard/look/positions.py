@@ -26,7 +26,7 @@ Table = Float[np.ndarray, "T D"]
 
 def similarity_by_distance(table: Table) -> Float[np.ndarray, " T"]:
     """Return the mean cosine of positions at distance k, for k = 0 … T − 1."""
-    table = _checked(table)
+    table = _check_table(table)
     unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     alike = unit @ unit.T
     return np.array([np.diagonal(alike, offset=k).mean() for k in range(len(table))])
@@ -34,7 +34,7 @@ def similarity_by_distance(table: Table) -> Float[np.ndarray, " T"]:
 
 def draw_positions(table: Table, title: str, console: Console) -> RenderableType:
     """Draw the map and some of the similarities in the terminal."""
-    table = _checked(table)
+    table = _check_table(table)
     alike = similarity_by_distance(table)
     steps = [k for k in (1, 2, 5, 10, 20, 50, 100) if k < len(alike)]
     line = "similarity at distance  " + "   ".join(f"{k}: {alike[k]:.2f}" for k in steps)
@@ -47,7 +47,7 @@ def draw_positions(table: Table, title: str, console: Console) -> RenderableType
 
 def write_positions(table: Table, title: str, path: Path) -> Path:
     """Write PNG, SVG, PDF or an HTML page."""
-    table = _checked(table)
+    table = _check_table(table)
     if path.suffix == ".html":
         from regard.look.html import whole_page
 
@@ -74,7 +74,7 @@ def write_positions(table: Table, title: str, path: Path) -> Path:
     return atomic.write_with(path, lambda part: canvas.savefig(part, format=path.suffix[1:], dpi=150))
 
 
-def _checked(table: Table) -> Table:
+def _check_table(table: Table) -> Table:
     table = np.asarray(table, dtype=np.float64)
     if table.ndim != 2 or not table.size:
         raise CallError(f"positions are a table of positions × dimensions, not of shape {table.shape}")

@@ -10,23 +10,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+from torch import nn
 
-from regard.attention.head_mask import HeadMask
+from regard.attention.masks import HeadMask
 from regard.errors import CallError
-from regard.look.asking import step_scores
 from regard.look.attribution import attentions
-from regard.look.case import Case
+from regard.look.case import ExplainTarget, step_scores
 from regard.look.history import History
 from regard.look.methods.positional import kept_patterns
 from regard.look.methods.roles import CLEAR, POSITIONAL, above_chance, role_shares
-from regard.look.records import ORDER, Kind
+from regard.look.records import KINDS, ORDER, AttentionRecord, Kind
 from regard.look.value_table import ValueTable
 
 WITHOUT = "loss without it"
 Place = tuple[Kind, int]
 
 
-def head_profile(cases: Sequence[Case]) -> ValueTable:
+def head_profile(cases: Sequence[ExplainTarget]) -> ValueTable:
     """Return the profile over cases, each an input with its correct output."""
     if not cases:
         raise CallError("none of the validation inputs can be looked at: there is nothing to make a profile of")
@@ -51,7 +51,7 @@ def head_profile(cases: Sequence[Case]) -> ValueTable:
     roles = list(dict.fromkeys(role for place in ordered for role in rows[place] if rows[place][role]))
     values, words, labels = [], [], []
     for place in ordered:
-        lost = _lost(cases, *names[place])
+        lost = _ablation_losses(cases, *names[place])
         for head in range(names[place][1]):
             above, written = [], []
             for role in roles:
@@ -99,7 +99,7 @@ def role_history(histories: Sequence[History]) -> ValueTable:
     )  # fmt: skip
 
 
-def _lost(cases: Sequence[Case], name: str, heads: int) -> list[float]:
+def _ablation_losses(cases: Sequence[ExplainTarget], name: str, heads: int) -> list[float]:
     """Return the loss without each head; 0 for heads that cannot be masked separately."""
     module = dict(cases[0].model.named_modules()).get(name)
     whole = sum(sum(step_scores(case)) for case in cases)
@@ -110,3 +110,35 @@ def _lost(cases: Sequence[Case], name: str, heads: int) -> list[float]:
         with HeadMask({module: [head]}):
             found.append((whole - sum(sum(step_scores(case)) for case in cases)) / abs(whole))
     return found
+
+
+# Names of heads: `cross.2.3` is head 3 of layer 2 of the attention over the source.
+#
+# A record of the same model maps them to modules: it lists the kind, layer and module name of each attention.
+
+
+def heads_called(names: Sequence[str], model: nn.Module, record: AttentionRecord) -> dict[nn.Module, list[int]]:
+    """Return the named heads by attention module, for `regard.attention.HeadMask`."""
+    modules = dict(model.named_modules())
+    there = {(one.kind, one.layer): one for one in record.attentions if one.name in modules}
+    found: dict[nn.Module, list[int]] = {}
+    for name in names:
+        kind, layer, head = _parts(name)
+        one = next((one for place, one in there.items() if place == (kind, layer)), None)
+        if one is None:
+            known = ", ".join(f"{kind}.{layer}" for kind, layer in there) or "none"
+            raise CallError(f"without={name!r}: there is no such layer; the attentions of this model are: {known}")
+        if head >= len(one.weights):
+            raise CallError(f"without={name!r}: the heads of {kind}.{layer} are 0 to {len(one.weights) - 1}")
+        found.setdefault(modules[one.name], []).append(head)
+    return found
+
+
+def _parts(name: str) -> tuple[str, int, int]:
+    parts = name.split(".")
+    if len(parts) != 3 or parts[0] not in KINDS or not all(part.isdecimal() and len(part) < 6 for part in parts[1:]):
+        raise CallError(
+            f"without={name[:50]!r} is no head: write KIND.LAYER.HEAD, such as cross.0.3; KIND is one of "
+            f"{', '.join(KINDS)}"
+        )
+    return parts[0], int(parts[1]), int(parts[2])

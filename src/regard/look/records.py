@@ -15,12 +15,52 @@ import numpy as np
 
 from regard.errors import CallError
 from regard.look.axis import Axis, Group
-from regard.look.said import NextToken, Said
-from regard.metrics.alignment import Gold
-from regard.metrics.alignment_links import merge_subwords
+from regard.metrics.alignment import Gold, merge_subwords
 
 if TYPE_CHECKING:
     from regard.look.card import Figure
+
+SaidKind = Literal["labels", "values", "marks", "drawing"]
+
+
+@dataclass(frozen=True)
+class OutputView:
+    """`Said`: an output that is more than a text. Pictures of attention show it with the weights.
+
+    labels   every label with its probability, the most probable first
+    values   forecast numbers with their times; the widest band of quantiles, and the actual values, if known
+    marks    marked spans of a text, each with a label: an answer in a document, tags of words
+    drawing  a generated picture, region by region
+    """
+
+    kind: SaidKind
+    names: tuple[str, ...] = ()  # the labels, or the times of the values
+    values: tuple[float, ...] = ()  # probabilities, or the values
+    low: tuple[float, ...] = ()  # of the band
+    high: tuple[float, ...] = ()
+    band: str = ""  # such as "0.1 to 0.9"
+    actual: tuple[float, ...] = ()  # actual values, as far as known
+    text: str = ""  # the text with marked spans
+    marks: tuple[tuple[int, int, str], ...] = ()  # first character, the one after the last, label
+    frames: tuple[str, ...] = ()  # successive states of the drawing, as PNG in base 64
+    regions: tuple[int, ...] = ()  # number of finished regions in each frame
+
+    @classmethod
+    def of(cls, tree: dict[str, Any]) -> "OutputView":
+        """Read from JSON, which has lists for tuples."""
+        found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in tree.items()}
+        found["marks"] = tuple((start, end, label) for start, end, label in tree["marks"])
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class NextToken:
+    """One of the most probable tokens at a decoding step. `piece` is the text that it adds."""
+
+    text: str
+    piece: str
+    log_probability: float
+
 
 Kind = Literal["cross", "encoder", "decoder"]  # over the source; bidirectional self-attention; causal self-attention
 KINDS: dict[Kind, str] = {
@@ -89,7 +129,7 @@ class AttentionRecord:
     forced: bool = False  # the output was given, not predicted
     without: tuple[str, ...] = ()  # masked heads, such as "cross.2.3"
     next_tokens: tuple[tuple[NextToken, ...], ...] = ()  # most probable tokens at each decoding step
-    said: Said | None = None  # structured output, if it is more than the text `output`
+    said: OutputView | None = None  # structured output, if it is more than the text `output`
     positional: Mapping[str, float] = field(
         default_factory=dict
     )  # by head, such as "cross.2.3": see methods/positional.py
@@ -157,11 +197,11 @@ class AttentionRecord:
     # ------------------------------------------------------------------------------------------------- another reading
     def words(self) -> "AttentionRecord":
         """Merge subwords into words: sum over columns, mean over rows."""
-        return self._merged(Axis.words)
+        return self._merge_tables(Axis.words)
 
     def characters(self) -> "AttentionRecord":
         """Merge bytes into characters."""
-        return self._merged(Axis.characters)
+        return self._merge_tables(Axis.characters)
 
     def without_specials(self) -> "AttentionRecord":
         """Drop begin, end and padding, and hypotheses without other tokens.
@@ -186,7 +226,7 @@ class AttentionRecord:
         """Whether rows and columns have tokens other than special ones (an empty hypothesis has none)."""
         return all(self.axes[a.rows].real() and self.axes[a.columns].real() for a in self.attentions)
 
-    def _merged(self, groups_of: Callable[[Axis], list[Group]]) -> "AttentionRecord":
+    def _merge_tables(self, groups_of: Callable[[Axis], list[Group]]) -> "AttentionRecord":
         groups = {name: groups_of(axis) for name, axis in self.axes.items()}
         return replace(
             self,
@@ -194,11 +234,11 @@ class AttentionRecord:
                 replace(a, weights=merge_subwords(a.weights, groups[a.columns], groups[a.rows]))
                 for a in self.attentions
             ),
-            axes={name: axis.merged(groups[name]) for name, axis in self.axes.items()},
+            axes={name: axis.merge_pieces(groups[name]) for name, axis in self.axes.items()},
             # The probability of a word is the product over its pieces.
             scores=tuple(sum(self.scores[slice(*group)]) for group in groups["target"]) if self.scores else (),
             next_tokens=tuple(self.next_tokens[start] for start, _ in groups["target"]) if self.next_tokens else (),
-            beams=tuple(beam._merged(groups_of) for beam in self.beams),
+            beams=tuple(beam._merge_tables(groups_of) for beam in self.beams),
         )
 
     # ------------------------------------------------------------------------------------------------------- the files
@@ -249,3 +289,43 @@ def _require_fit(attention: Attention, axes: Mapping[str, Axis]) -> None:
             f"{name}: some weights are below zero (the least is {weights.min():.4g}); attributions with a sign need "
             "their positive part or their size taken first, and `method` should say which"
         )
+
+
+# Hypotheses of a beam search as a tree of their shared prefixes.
+
+
+@dataclass
+class Node:
+    """Tokens up to the next fork, their log-probability, and the hypotheses that contain them (0 is the best)."""
+
+    tokens: list[str]
+    log_probability: float
+    hypotheses: list[int]
+    children: "list[Node]" = field(default_factory=list)
+
+
+def beam_tree(record: AttentionRecord) -> list[Node]:
+    """Return the root nodes: one if all hypotheses start with the same token."""
+    hypotheses = [record, *record.beams]
+    sequences = [
+        list(zip(one.axes["target"].labels, one.scores or [0.0] * len(one.axes["target"]), strict=True))
+        for one in hypotheses
+    ]
+    return _grow(sequences, list(range(len(hypotheses))), 0)
+
+
+def _grow(sequences: Sequence[Sequence[tuple[str, float]]], numbers: list[int], place: int) -> list[Node]:
+    forks: dict[str, list[int]] = {}
+    for number in numbers:
+        if place < len(sequences[number]):
+            forks.setdefault(sequences[number][place][0], []).append(number)
+    nodes = []
+    for group in forks.values():
+        stop = place + 1
+        longest = min(len(sequences[number]) for number in group)
+        while stop < longest and len({sequences[number][stop][0] for number in group}) == 1:
+            stop += 1
+        part = sequences[group[0]][place:stop]
+        children = _grow(sequences, group, stop)
+        nodes.append(Node([label for label, _ in part], sum(score for _, score in part), group, children))
+    return nodes

@@ -17,12 +17,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from regard.look.beam_tree import Node, beam_tree
+from regard.look.axis import Visible
 from regard.look.card import Figure, column, columns
 from regard.look.head_figures import head_figures
-from regard.look.records import Matrix
-from regard.look.views import Shown, blocks, joint_labels, range_line, strength, top_weight
-from regard.look.visible import Visible
+from regard.look.records import Matrix, Node, beam_tree
+from regard.look.views import ShownView, blocks, joint_labels, range_line, strength, top_weight
 
 SHADES = " .:-=+*#%@"
 CELL = 3  # columns of the terminal that one weight takes
@@ -31,12 +30,12 @@ LARGEST = 32  # rows and columns of a small map; larger tables are shown by the 
 DARK, BRIGHT, COLD = (38, 38, 50), (255, 200, 60), (90, 160, 255)
 
 
-def picture(shown: Shown, console: Console) -> RenderableType:
+def picture(shown: ShownView, console: Console) -> RenderableType:
     """One view of a record, with its caption and its card."""
     return Visible(_picture(shown, console))
 
 
-def _picture(shown: Shown, console: Console) -> RenderableType:
+def _picture(shown: ShownView, console: Console) -> RenderableType:
     head = Group(Text(shown.title, style="bold"), Text(shown.caption, style="dim"), "")
     if shown.view == "grid":
         return Group(head, grid(shown, console))
@@ -46,12 +45,12 @@ def _picture(shown: Shown, console: Console) -> RenderableType:
     return Group(head, body, "", figures(shown.figures, shown.matrix.title))
 
 
-def _one(shown: Shown, console: Console) -> RenderableType:
+def _one(shown: ShownView, console: Console) -> RenderableType:
     table = shown.matrix
     if shown.view == "lines":
         return _lists(table.weights, table.rows.labels, table.columns.labels, 3)
     if shown.view == "text":
-        return highlighted(table, console, log=shown.log)
+        return print_highlighted(table, console, log=shown.log)
     if shown.view == "overlay":
         return overlay(shown, console)
     top = top_weight(table.weights)
@@ -80,13 +79,13 @@ def matrix(
     for row, values in zip(rows, strength(np.abs(weights), top, log) * np.sign(weights), strict=True):
         text.append(" " * (label - cell_len(row)) + row + " ")
         for value in values:
-            _cell(text, float(value), colored=_colored(console))
+            _cell(text, float(value), colored=_has_colors(console))
         text.append("\n")
     text.right_crop()  # the printer ends the last line
     return text
 
 
-def grid(shown: Shown, console: Console) -> RenderableType:
+def grid(shown: ShownView, console: Console) -> RenderableType:
     """A small map of every layer and head, with its entropy."""
     parts: list[RenderableType] = []
     for attention in shown.layers:
@@ -114,7 +113,7 @@ def signed_map(table: np.ndarray, console: Console, *, most: int) -> Text:
 
 def _half_blocks(values: np.ndarray, console: Console) -> Text:
     text = Text(no_wrap=True)
-    if not _colored(console):
+    if not _has_colors(console):
         for row in values:
             text.append("".join(_shade(abs(float(value))) for value in row) + "\n")
     else:
@@ -128,7 +127,7 @@ def _half_blocks(values: np.ndarray, console: Console) -> Text:
     return text
 
 
-def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
+def print_highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
     """Draw one line per row: the text painted by the weights of that row."""
     values = strength(table.weights, top_weight(table.weights), log)
     label = max(cell_len(row) for row in table.rows.labels)
@@ -136,7 +135,7 @@ def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
     for row, *weights in zip(table.rows.labels, values, table.weights, strict=True):
         text.append(" " * (label - cell_len(row)) + row + " │ ", style="bold")
         for token, painted, weight in zip(table.columns.labels, *weights, strict=True):
-            if _colored(console):
+            if _has_colors(console):
                 ink = "rgb(0,0,0)" if painted > 0.2 else "rgb(255,255,255)"
                 text.append(token, style=f"{ink} on {_rgb(float(painted))}")
             else:
@@ -147,7 +146,7 @@ def highlighted(table: Matrix, console: Console, *, log: bool = False) -> Text:
     return text
 
 
-def overlay(shown: Shown, console: Console) -> RenderableType:
+def overlay(shown: ShownView, console: Console) -> RenderableType:
     """Draw a small map per row for an image; for times, a line per row with the time of its largest weight."""
     table, axis = shown.matrix, shown.matrix.columns
     if axis.grid is not None:
@@ -173,7 +172,7 @@ def overlay(shown: Shown, console: Console) -> RenderableType:
     return text
 
 
-def comparison(shown: Shown, console: Console) -> RenderableType:
+def comparison(shown: ShownView, console: Console) -> RenderableType:
     """Draw two tables, one below the other, and their difference."""
     mine, other = shown.matrix, shown.alike
     assert other is not None
@@ -191,7 +190,7 @@ def comparison(shown: Shown, console: Console) -> RenderableType:
     return Group(*parts)
 
 
-def beams(shown: Shown) -> RenderableType:
+def beams(shown: ShownView) -> RenderableType:
     """Draw the tree of hypotheses with the score below each leaf."""
     tree = Tree("", hide_root=True)
     hypotheses = [shown.record, *shown.record.beams]
@@ -213,7 +212,7 @@ def beams(shown: Shown) -> RenderableType:
     return tree
 
 
-def _each_hypothesis(shown: Shown, console: Console) -> list[RenderableType]:
+def _each_hypothesis(shown: ShownView, console: Console) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for number, one in enumerate((shown.record, *shown.record.beams), 1):
         own = replace(shown, record=one, view="matrix")
@@ -237,7 +236,7 @@ def figures(card: Sequence[Figure], title: str) -> Table:
 
 
 # ---------------------------------------------------------------------------------------------------------------- cells
-def _colored(console: Console) -> bool:
+def _has_colors(console: Console) -> bool:
     return console.color_system is not None and not console.no_color
 
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from regard.errors import CallError
 from regard.files import atomic
-from regard.look.visible import Visible
+from regard.look.axis import Visible
 
-if TYPE_CHECKING:  # drawing code is loaded at first use
+if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from rich.console import Console, RenderableType
     from rich.style import Style

@@ -22,7 +22,7 @@ EVEN = 5  # full color is at least this multiple of the uniform weight
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownView:
     """One picture of a record."""
 
     record: AttentionRecord

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -31,9 +32,10 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from regard.errors import CallError
-from regard.look.watched import Call, Watched
-from regard.look.watched_weights import Wanted, function_weights, fused_weights, module_weights, with_heads
+from regard.errors import CallError, pip_install
+from regard.look.records import AttentionRecord
+from regard.look.watched import Watched, WatchedCall
+from regard.look.watched_weights import WeightRequest, function_weights, fused_weights, module_weights, with_heads
 
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 DROPOUT = {F.dropout, torch.dropout}
@@ -61,7 +63,7 @@ def watching(
     rows     queries of each pass through the model; -1 is the last. A decoding step has one
     """
     _require_eager(model)
-    watcher = _Watcher(model, Wanted(heads, rows), [only] if isinstance(only, str) else only)
+    watcher = _Watcher(model, WeightRequest(heads, rows), [only] if isinstance(only, str) else only)
     hooks = [
         register_module_forward_pre_hook(watcher.before),
         register_module_forward_hook(watcher.after, with_kwargs=True, always_call=True),
@@ -82,7 +84,7 @@ class _Frame:
     name: str
     switched: bool = False
     saw: bool = False
-    open: list[Call] = field(default_factory=list)
+    open: list[WatchedCall] = field(default_factory=list)
 
 
 class _Table(NamedTuple):
@@ -94,11 +96,11 @@ class _Table(NamedTuple):
 
 
 class _Watcher(TorchFunctionMode):
-    def __init__(self, model: nn.Module, wanted: Wanted, only: Sequence[str] | None) -> None:
+    def __init__(self, model: nn.Module, request: WeightRequest, only: Sequence[str] | None) -> None:
         super().__init__()
-        self.seen = Watched(type(model).__name__, only, wanted.rows)
+        self.seen = Watched(type(model).__name__, only, request.rows)
         self._names = {module: name or type(model).__name__ for name, module in model.named_modules()}
-        self._wanted = wanted
+        self._wanted = request
         self._thread = threading.get_ident()
         self._frames: list[_Frame] = []
         self._tables: dict[int, _Table] = {}  # by id: each softmax and the tensors derived from it
@@ -112,7 +114,7 @@ class _Watcher(TorchFunctionMode):
         if self._at_work or not self._frames:
             return result
         if func is F.scaled_dot_product_attention:
-            self._fused(*args, **kwargs)
+            self._watch_fused(*args, **kwargs)
         elif func is F.multi_head_attention_forward:
             self._functional(*args, **kwargs)
         elif func in SOFTMAX:
@@ -122,7 +124,7 @@ class _Watcher(TorchFunctionMode):
             self._follow(func, args, result)
         return result
 
-    def _fused(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> None:
+    def _watch_fused(self, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> None:
         size = query.shape[-2], key.shape[-2]
         self._see(size, lambda: fused_weights(self._wanted, query, key, value, *args, **kwargs))
 
@@ -145,10 +147,10 @@ class _Watcher(TorchFunctionMode):
             )
             self._tables[id(result)] = _Table(result, result if same and func not in DROPOUT else before, frame)
 
-    def _see(self, size: tuple[int, int], weights: Callable[[], Tensor], name: str | None = None) -> Call:
+    def _see(self, size: tuple[int, int], weights: Callable[[], Tensor], name: str | None = None) -> WatchedCall:
         frame = self._owner()
         name = name or frame.name
-        call = Call(name, size, self._passes, self._wanted.rows_of(size[0]))
+        call = WatchedCall(name, size, self._passes, self._wanted.rows_of(size[0]))
         if self.seen.wants(name) and call.rows:
             self._at_work = True
             try:
@@ -296,3 +298,64 @@ def _require_eager(model: nn.Module) -> None:
                 f"{where} compiled, and a compiled model cannot be watched: watch the model that was given to "
                 "torch.compile (it has the same weights), or do not call .compile() before watching"
             )
+
+
+# Attention of a `transformers` model in a local folder: `regard look hf:FOLDER "text"`.
+#
+# For folders that `regard import` does not support. The model runs in the classes of `transformers` and is watched
+# (`watch.py`). An encoder-only or decoder-only model reads the text. An encoder-decoder also generates an output, or
+# is forced to a given one. Nothing is downloaded, and no code from the folder is run.
+
+PREFIX = "hf:"
+LONGEST = 64  # generated tokens
+
+
+def look_at_folder(folder: Path, text: str, output: str | None = None) -> AttentionRecord:
+    """Return the attention record of one text. `output` is the forced output of an encoder-decoder."""
+    model, tokenizer = _load_folder(folder)
+    read = tokenizer(text, return_tensors="pt")
+    if not read["input_ids"].numel():
+        raise CallError(f"{text!r} has no token: there is nothing to look at")
+    tokens = tokenizer.convert_ids_to_tokens(read["input_ids"][0])
+    writes = bool(model.config.is_encoder_decoder)
+    if output is not None and not writes:
+        raise CallError("--target: this model writes nothing over a source; give it the whole text to read")
+    with torch.inference_mode():
+        if writes:
+            written = _decoder_tokens(model, tokenizer, read, output)
+            with watching(model) as seen:
+                model(**read, decoder_input_ids=written)
+            told = tokenizer.convert_ids_to_tokens(written[0])
+            said = tokenizer.decode(written[0], skip_special_tokens=True)
+            record = seen.record(rows=told, columns=tokens, input=text, output=said)
+        else:
+            with watching(model) as seen:
+                model(**{name: read[name] for name in ("input_ids", "attention_mask") if name in read})
+            record = seen.record(rows=tokens, input=text)
+    return record
+
+
+def _decoder_tokens(model: Any, tokenizer: Any, read: Any, output: str | None) -> torch.Tensor:
+    """Return the decoder input: start token, then the generated or given output."""
+    if output is None:
+        return model.generate(**read, max_new_tokens=LONGEST, num_beams=1, do_sample=False)[:, :-1]
+    ids = tokenizer(text_target=output, return_tensors="pt")["input_ids"]
+    first = model.generation_config.decoder_start_token_id
+    return torch.cat([torch.full_like(ids[:, :1], first), ids[:, :-1]], dim=1)
+
+
+def _load_folder(folder: Path) -> tuple[Any, Any]:
+    try:
+        import transformers
+    except ImportError:
+        raise CallError(f"hf:FOLDER needs transformers: {pip_install('transformers')}") from None
+    if not (folder / "config.json").is_file():
+        raise CallError(f"hf:{folder}: there is no config.json: it is no folder of a model of transformers")
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModel
+        model = kind.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise CallError(f"hf:{folder}: transformers cannot load it: {str(error).splitlines()[0]}") from None
+    return model.eval(), tokenizer

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.leading_shape import leading_shape
+from regard.attention.masks import leading_shape
 from regard.errors import CallError
 
 
-class Wanted(NamedTuple):
+class WeightRequest(NamedTuple):
     """Requested heads and rows of a pass; None: all. Negative rows count from the end."""
 
     heads: Sequence[int] | None = None
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
 
 
 def fused_weights(
-    wanted: Wanted,
+    request: WeightRequest,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -67,13 +67,13 @@ def fused_weights(
         exact = F.scaled_dot_product_attention(
             query, key, eye, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
         )
-        return wanted.of(with_heads(exact.float()))
+        return request.of(with_heads(exact.float()))
     Q, K = query.shape[-2], key.shape[-2]
     if enable_gqa:  # each key is shared by a group of adjacent heads
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
     batch = leading_shape(query, key)
     q, k = (with_heads(x.expand(*batch, *x.shape[-2:])) for x in (query, key))
-    heads, rows = wanted.heads_of(q.shape[1]), wanted.rows_of(Q)
+    heads, rows = request.heads_of(q.shape[1]), request.rows_of(Q)
     q, k = q[:, heads][:, :, rows].float(), k[:, heads].float()
     with torch.autocast(query.device.type, enabled=False):
         scores = q @ k.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
@@ -86,7 +86,7 @@ def fused_weights(
     return scores.softmax(-1).masked_fill(scores.amax(-1, keepdim=True) == -torch.inf, 0.0)
 
 
-def module_weights(wanted: Wanted, module: nn.MultiheadAttention, *args: object, **kwargs: object) -> Tensor:
+def module_weights(request: WeightRequest, module: nn.MultiheadAttention, *args: object, **kwargs: object) -> Tensor:
     """Return B H R K of a module called with these arguments."""
     given = inspect.signature(nn.MultiheadAttention.forward).bind(module, *args, **kwargs).arguments
     query, key, value = given["query"], given["key"], given["value"]
@@ -97,9 +97,9 @@ def module_weights(wanted: Wanted, module: nn.MultiheadAttention, *args: object,
         masks["key_padding_mask"] = torch.arange(query.shape[1], device=query.device) >= lengths.unsqueeze(-1)
     if query.dim() == 3 and module.batch_first:
         query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-    rows = wanted.rows_of(len(query))
+    rows = request.rows_of(len(query))
     masks = {name: _additive(mask, query) for name, mask in masks.items()}
-    if wanted.rows is not None:
+    if request.rows is not None:
         query = query[rows]
         masks["attn_mask"] = None if masks["attn_mask"] is None else masks["attn_mask"][..., rows, :]
     separate = not module._qkv_same_embed_dim
@@ -110,7 +110,7 @@ def module_weights(wanted: Wanted, module: nn.MultiheadAttention, *args: object,
         k_proj_weight=module.k_proj_weight if separate else None,
         v_proj_weight=module.v_proj_weight if separate else None, **masks,
     )  # fmt: skip
-    return weights[:, wanted.heads_of(module.num_heads)]
+    return weights[:, request.heads_of(module.num_heads)]
 
 
 def function_weights(*args: object, **kwargs: object) -> Tensor:

@@ -2,7 +2,7 @@
 
     e_ij = score(q_i, k_j) + b_ij       a_ij = exp(e_ij) / Σ_j exp(e_ij)       y_i = Σ_heads Σ_j a_ij v_j W_o
 
-The numbers come from a trace of the model (`attention/scoring.py`), the equation from the code of the score. `share` is
+The numbers come from a trace of the model (`attention/trace.py`), the equation from the code of the score. `share` is
 a_ij v_j W_o · y_i / ‖y_i‖², the contribution of this term to the output. Over all keys and heads, shares sum to one.
 """
 
@@ -10,19 +10,126 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from regard.look.asking import evaluating
-from regard.look.case import Case
+from regard.attention import Trace
+from regard.errors import CallError
+from regard.look.attribution import NOTHING, place_tables, transpose_case
+from regard.look.axis import visible
+from regard.look.case import WHOLE, ExplainTarget, evaluating
+from regard.look.methods.inputs import score_tokens
 from regard.look.methods.origins import Origin, score_origins
-from regard.look.methods.score_tokens import score_tokens
-from regard.look.records import KINDS, Kind
+from regard.look.placing import PlacedTable, with_heads
+from regard.look.records import KINDS, ORDER, Attention, Kind
 from regard.look.value_table import ValueTable
-from regard.look.visible import visible
-from regard.look.weight_place import PlacedWeight, find_weight
+
+# Find the weight of a model behind a cell of a record.
+#
+# A job may drop rows and columns, transpose a table or average it (`ExplainTarget.place`). So weights are replaced by
+# their
+# numbers, and the same placement is applied: the cell then contains the number of its weight.
+
+
+class PlacedWeight(NamedTuple):
+    """A cell of a record, with the trace of its weight and its position: `query` and `key` of `shown.name`.
+
+    `key_labels`: labels of the keys of this query in the record, by position.
+    """
+
+    case: ExplainTarget
+    seen: Trace
+    shown: Attention
+    cell: tuple[int, int, int]  # head, row, column of the shown table
+    query: int
+    key: int
+    key_labels: dict[int, str]
+
+
+class _Numbered(NamedTuple):
+    case: ExplainTarget
+    seen: Trace
+    shown: Attention
+    numbers: np.ndarray  # in a head, from 1, in the order of the model; 0: no weight
+    marks: np.ndarray  # random, placed in the same way
+    marked: np.ndarray  # the same before placement, by number
+
+
+def find_weight(
+    case: ExplainTarget, row: int, column: int, kind: Kind | None, layer: int | None, head: int | None
+) -> PlacedWeight:
+    """Find the weight of a cell. By default layer and head with the largest weight of this cell."""
+    found = [one for side in (case, *case.beside) for one in _number_rows(side)]
+    if not found:
+        raise CallError(NOTHING)
+    one, cell = _choose_cell(found, row, column, kind, layer, head)
+    rows, columns = (one.case.axes[name].labels for name in (one.shown.rows, one.shown.columns))
+    numbers, keys = one.numbers.astype(int) - 1, one.seen[one.shown.name].shape[-1]
+    number = int(numbers[cell[1:]])
+    if number >= 0 and one.marks[cell[1:]] != one.marked[number]:
+        raise CallError(
+            f"the row {rows[cell[1]]!r} is the mean over all vectors, as they are pooled alike, and a mean has no "
+            "score of its own: kind='encoder' (--kind encoder) asks about one of them, where it is shown"
+        )
+    if number < 0:
+        raise CallError(f"{rows[cell[1]]!r} cannot look at {columns[cell[2]]!r}: there is no such weight")
+    query, key = divmod(number, keys)
+    same = list(zip(*np.nonzero((numbers >= 0) & (numbers // keys == query)), strict=True))
+    along_rows = len({int(i) for i, _ in same}) > 1  # a transposed table has one query per column
+    labels = {int(numbers[i, j]) % keys: rows[i] if along_rows else columns[j] for i, j in same}
+    return PlacedWeight(one.case, one.seen, one.shown, cell, query, key, labels)
+
+
+def _number_rows(case: ExplainTarget) -> list[_Numbered]:
+    with evaluating(case.model), torch.no_grad(), Trace(case.model, scores=True) as seen:
+        case.ask([WHOLE])
+    try:
+        names = [name for name in seen.names if seen.role(name).kind != "gate"]
+    except RuntimeError:  # no attention here
+        return []
+    weights = {name: with_heads(seen[name][case.row].float().cpu().numpy()) for name in names}
+    sizes = {name: (1, *one.shape[1:]) for name, one in weights.items()}  # all heads have the same placement
+    numbers = {name: np.arange(1.0, math.prod(size) + 1).reshape(size) for name, size in sizes.items()}
+    random = np.random.default_rng(0)
+    marks = {name: random.random(size, dtype=np.float32) for name, size in sizes.items()}
+
+    def shown(tables: dict[str, np.ndarray]) -> list[Attention]:
+        ready = [PlacedTable(name, seen.role(name), table) for name, table in tables.items()]
+        return [transpose_case(case, one) for one in place_tables(case, ready)]
+
+    found = zip(shown(weights), shown(numbers), shown(marks), strict=True)
+    return [
+        _Numbered(case, seen, one, number.weights[0], mark.weights[0], marks[one.name].ravel())
+        for one, number, mark in found
+    ]
+
+
+def _choose_cell(
+    found: list[_Numbered], row: int, column: int, kind: Kind | None, layer: int | None, head: int | None
+) -> tuple[_Numbered, tuple[int, int, int]]:
+    kinds: list[Kind] = [one for one in ORDER if any(table.shown.kind == one for table in found)]
+    kind = kinds[0] if kind is None else kind
+    if kind not in kinds:
+        raise CallError(f"kind={kind!r} is not shown here; there are: {', '.join(kinds)}")
+    tables = sorted((one for one in found if one.shown.kind == kind), key=lambda one: one.shown.layer)
+    layers = [one.shown.layer for one in tables]
+    if layer is not None:
+        if layer not in layers and not -len(tables) <= layer < 0:
+            raise CallError(f"layer={layer} is not one of {', '.join(map(str, layers))} ({kind})")
+        tables = [tables[layer] if layer < 0 else tables[layers.index(layer)]]
+    heads, rows, columns = tables[0].shown.weights.shape
+    for name, value, most in (("head", head, heads), ("row", row, rows), ("column", column, columns)):
+        if value is not None and not -most <= value < most:
+            raise CallError(f"{name}={value} is not one of 0 to {most - 1}")
+    if head is not None and len(tables) > 1:
+        raise CallError(f"head={head} of which layer? say layer=0 to {layers[-1]}")
+    row, column = row % rows, column % columns
+    of = range(heads) if head is None else [head % heads]
+    choices = [(one, (number, row, column)) for one in tables for number in of]
+    return max(choices, key=lambda choice: choice[0].shown.weights[choice[1]])
+
 
 MOST_TERMS = 8
 MOST_KEYS = 10
@@ -150,11 +257,13 @@ class Weight:
         left = len(self.keys) - len(shown)
         more = [f"{'':>12}and {left} keys with less weight"] if left else []
         head = f"{'':>12}{'key':<{width}} {'score':>9}   weight"
-        parts = _told("where the score comes from", self.parts) + _told("by parts of the input", self.tokens)
+        parts = _table_of_parts("where the score comes from", self.parts) + _table_of_parts(
+            "by parts of the input", self.tokens
+        )
         return visible("\n".join([self.title, "", *steps, "", head, *row, *more, *parts]))
 
 
-def _told(title: str, parts: Sequence[Origin]) -> list[str]:
+def _table_of_parts(title: str, parts: Sequence[Origin]) -> list[str]:
     lines = [f"{'':>12}{value:>+9.3f}  {name}" for name, value in _largest(parts)]
     return ["", f"{'':>12}{title}", *lines] if lines else []
 
@@ -172,7 +281,7 @@ def _score(score: float) -> str:
 
 
 def weight(
-    case: Case,
+    case: ExplainTarget,
     row: int,
     column: int,
     *,
@@ -187,10 +296,10 @@ def weight(
     `parts`: contributions of the parts of query and key; `tokens`: contributions of the input (slow).
     """
     with torch.no_grad(), evaluating(case.model):
-        return _explained(find_weight(case, row, column, kind, layer, head), parts, tokens)
+        return _explain_parts(find_weight(case, row, column, kind, layer, head), parts, tokens)
 
 
-def _explained(found: PlacedWeight, parts: bool, tokens: bool) -> Weight:
+def _explain_parts(found: PlacedWeight, parts: bool, tokens: bool) -> Weight:
     case, seen, shown, name = found.case, found.seen, found.shown, found.shown.name
     head, i, j = found.cell
     steps = [weights.shape[-2] for weights in seen.calls(name)]  # a decoder may run step by step

@@ -33,13 +33,13 @@ class Errors:
 
     def add(
         self,
-        said: Float[np.ndarray, "N T M"],
+        predicted: Float[np.ndarray, "N T M"],
         true: Float[np.ndarray, "N T M"],
         naive: Float[np.ndarray, "N M"],
         period: Int[np.ndarray, " N"],
     ) -> None:
         """`naive`: the naive error of each window's series, target by target; NaN or 0 counts as 1."""
-        error = true - said
+        error = true - predicted
         unit = np.where(naive > 0, naive, 1.0)[:, None]
         np.add.at(self.squared, period, error**2)
         np.add.at(self.absolute, period, np.abs(error))
@@ -47,12 +47,15 @@ class Errors:
         np.add.at(self.count, period, 1)
 
     def add_quantiles(
-        self, said: Float[np.ndarray, "N T M Q"], true: Float[np.ndarray, "N T M"], quantiles: Float[np.ndarray, " Q"]
+        self,
+        predicted: Float[np.ndarray, "N T M Q"],
+        true: Float[np.ndarray, "N T M"],
+        quantiles: Float[np.ndarray, " Q"],
     ) -> None:
-        error = true[..., None] - said
+        error = true[..., None] - predicted
         self.width = len(quantiles)
         self.pinball += float(np.maximum(quantiles * error, (quantiles - 1) * error).sum())
-        self.inside += float(((true >= said[..., 0]) & (true <= said[..., -1])).sum())
+        self.inside += float(((true >= predicted[..., 0]) & (true <= predicted[..., -1])).sum())
 
     @property
     def _numbers(self) -> int:

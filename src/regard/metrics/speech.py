@@ -14,31 +14,31 @@ from jaxtyping import Float
 from regard.errors import CallError, pip_install
 
 
-def error_rates(said: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+def error_rates(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """Word and character error rate and what they are made of, in percent of the references' words; exact match."""
     try:
         import jiwer
     except ImportError:
         raise CallError(f"error rates of speech need the package jiwer: {pip_install('regard[audio]')}") from None
-    if not said or len(said) != len(references):
-        raise CallError(f"{len(said)} transcripts and {len(references)} references: they must pair up")
+    if not hypotheses or len(hypotheses) != len(references):
+        raise CallError(f"{len(hypotheses)} transcripts and {len(references)} references: they must pair up")
     if not any(reference.strip() for reference in references):
         raise CallError("no reference has a word, so there is no error rate")
-    words = jiwer.process_words(list(references), list(said))
+    words = jiwer.process_words(list(references), list(hypotheses))
     count = words.hits + words.substitutions + words.deletions
     return {
         "wer": 100 * words.wer,
-        "cer": 100 * jiwer.process_characters(list(references), list(said)).cer,
+        "cer": 100 * jiwer.process_characters(list(references), list(hypotheses)).cer,
         "word_accuracy": 100 * (1 - words.wer),
-        "exact_match": 100 * sum(map(_same, said, references)) / len(said),
+        "exact_match": 100 * sum(map(_same, hypotheses, references)) / len(hypotheses),
         "substitutions": 100 * words.substitutions / count,
         "deletions": 100 * words.deletions / count,
         "insertions": 100 * words.insertions / count,
     }
 
 
-def _same(said: str, reference: str) -> bool:
-    return said.split() == reference.split()
+def _same(text: str, reference: str) -> bool:
+    return text.split() == reference.split()
 
 
 @dataclass(frozen=True)
@@ -87,3 +87,55 @@ def middle_spans(
     total = np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
     below = np.pad(np.cumsum(weights / total, axis=1), ((0, 0), (1, 0)))
     return np.array([np.interp([(1 - share) / 2, (1 + share) / 2], row, edges) for row in below])
+
+
+# Error rates by edit distance, for jobs where every token counts: spelling, speech.
+#
+#     error rate = Σ distance(hypothesis, nearest reference) / Σ length(nearest reference)
+#
+# Of several references the nearest counts (the first of equals), as in work on the CMU dictionary.
+
+Tokens = Sequence[str]  # words, phonemes, or the characters of a str
+
+
+def edit_distance(left: Tokens, right: Tokens) -> int:
+    """The least number of insertions, deletions and substitutions (Levenshtein 1966)."""
+    from rapidfuzz.distance import Levenshtein
+
+    return Levenshtein.distance(left, right)
+
+
+def token_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
+    """Return percent. `references[i]` are all the right answers for `hypotheses[i]`, each a sequence of tokens.
+
+    With phonemes it is the phoneme error rate, with words the word error rate, with a str the character error rate.
+    """
+    _check(hypotheses, references)
+    distance = length = 0
+    for hypothesis, right in zip(hypotheses, references, strict=True):
+        nearest, size = min(((edit_distance(hypothesis, r), len(r)) for r in right), key=lambda found: found[0])
+        distance += nearest
+        length += size
+    if not length:
+        raise CallError("no reference has a token, so there is no error rate")
+    return 100 * distance / length
+
+
+def sequence_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
+    """Return the percentage of hypotheses that equal none of their references: the word error rate of spelling."""
+    _check(hypotheses, references)
+    wrong = sum(
+        all(list(hypothesis) != list(r) for r in right)
+        for hypothesis, right in zip(hypotheses, references, strict=True)
+    )
+    return 100 * wrong / len(hypotheses)
+
+
+def _check(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> None:
+    if len(hypotheses) != len(references):
+        raise CallError(f"{len(hypotheses)} hypotheses but {len(references)} references: they must pair up")
+    if not hypotheses:
+        raise CallError("nothing to score: no hypotheses were given")
+    for i, right in enumerate(references):
+        if not right:
+            raise CallError(f"hypothesis {i} (counted from 0) has no reference")

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.errors import CallError, nearest
+from regard.metrics.speech import sequence_error_rate, token_error_rate
 
 SCRIPTS = (  # blocks of Unicode
     ("Thai or Lao", "\u0e00", "\u0eff"),
@@ -140,3 +141,89 @@ def _as_lists(hypotheses: Sequence[str], references: References) -> list[list[st
     if not all(lists):
         raise CallError(f"hypothesis {lists.index([])} (counted from 0) has no reference")
     return lists
+
+
+# BLEU by the length of the source.
+#
+# Bahdanau, Cho and Bengio 2015, figure 2 (arXiv 1409.0473).
+
+EDGES = (1, 6, 11, 16, 21, 31, 41)
+
+
+@dataclass(frozen=True)
+class LengthBin:
+    """Sources of `low` to `high` words (both included; None: and longer), how many, and their corpus BLEU."""
+
+    low: int
+    high: int | None
+    count: int
+    bleu: float
+
+    @property
+    def label(self) -> str:
+        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
+
+def bleu_by_length(
+    sources: Sequence[str], hypotheses: Sequence[str], references: References, edges: Sequence[int] = EDGES
+) -> list[LengthBin]:
+    """Return one bin from each edge up to the next, the last one open; words are separated by spaces.
+
+    Sources shorter than the first edge belong to the first bin. Bins without a sentence are left out.
+    """
+    if not len(sources) == len(hypotheses) == len(references):
+        raise CallError(
+            f"{len(sources)} sources, {len(hypotheses)} hypotheses, {len(references)} references: must be equal"
+        )
+    if list(edges) != sorted(set(edges)) or not edges:
+        raise CallError(f"edges={list(edges)} must grow from one to the next")
+    members: list[list[int]] = [[] for _ in edges]
+    for row, source in enumerate(sources):
+        length = len(source.split())
+        members[max(0, sum(edge <= length for edge in edges) - 1)].append(row)
+    bins, tokenizer = [], tokenizer_for(references)  # the same for all bins
+    for i, rows in enumerate(members):
+        if rows:
+            high = edges[i + 1] - 1 if i + 1 < len(edges) else None
+            right: References = [references[r] for r in rows]  # pyright: ignore[reportAssignmentType]
+            score = bleu([hypotheses[r] for r in rows], right, tokenizer=tokenizer)
+            bins.append(LengthBin(edges[i], high, len(rows), score.score))
+    return bins
+
+
+# Every score of text against references that the field uses.
+
+
+class TextScores(NamedTuple):
+    """Scores by name; how BLEU was computed; and BLEU by the length of sources."""
+
+    values: dict[str, float]
+    signature: str
+    by_length: list[dict[str, Any]]
+    percent: tuple[str, ...] = ("ter", "exact_match", "token_error_rate", "sequence_error_rate")
+
+
+def text_scores(sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> TextScores:
+    """Compute BLEU, chrF and TER line by line, as usual, so that they can be compared. Exact match and error
+    rates accept any reference of the same source: a word may have several pronunciations.
+    """
+    found = [bleu(hypotheses, references), chrf(hypotheses, references), ter(hypotheses, references)]
+    answers: dict[str, dict[str, None]] = {}
+    for source, reference in zip(sources, references, strict=True):
+        answers.setdefault(source, {})[reference] = None
+    output = dict(zip(reversed(sources), reversed(hypotheses), strict=True))  # the first of equal sources
+    outputs = [output[source] for source in answers]
+    right = [list(several) for several in answers.values()]
+    tokens, right_tokens = [text.split() for text in outputs], [[r.split() for r in several] for several in right]
+    values = {
+        **{score.name.lower(): score.score for score in found},
+        "exact_match": exact_match(outputs, right),
+        "token_error_rate": token_error_rate(tokens, right_tokens),
+        "sequence_error_rate": sequence_error_rate(tokens, right_tokens),
+        "sentences": float(len(hypotheses)),
+    }
+    rows = [
+        {"words": part.label, "sentences": part.count, "bleu": part.bleu}
+        for part in bleu_by_length(sources, hypotheses, references)
+    ]
+    return TextScores(values, found[0].signature, rows)

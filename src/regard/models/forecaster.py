@@ -17,13 +17,69 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.decoders.series import RecurrentSeriesDecoder, TransformerSeriesDecoder
-from regard.layers.instance_norm import InstanceNorm, Level
-from regard.layers.loss import Loss
+from regard.attention import Memory, Sinusoidal
+from regard.decoders.recurrent import RecurrentReader
+from regard.encoders.series import PatchEncoder
+from regard.layers.feed_forward import Dropout, InstanceNorm, Level, norm
+from regard.layers.loss import OutputLoss
+from regard.layers.transformer import Block
+
+# Decoders of series: every step ahead attends to a memory of the past.
+#
+#     recurrent     d_t = W [known_t] + position_t;   s_t = g(d_t, s_{t−1}), c_t as in `recurrent`;   f_t, its
+#     features
+#     transformer   the same d_t, all at once:  blocks of self-attention, cross-attention to the memory, feed-forward
+#
+# What is known ahead of a step (calendar, planned prices) and where it stands is all that a decoder is told: it does
+# not read its own output, so all steps are said at once and no error is fed back (the direct way; for the Transformer
+# as in Zhou et al. 2020, section 3.3, arXiv:2012.07436).
+
+
+class SeriesDecoder(nn.Module):
+    """Says all steps ahead at once: features `B T D` from a memory and what is known of each step."""
+
+    def __init__(self, known: int, width: int, start: int, *, dropout: float = 0.0) -> None:
+        """`start`: where the first step stands, counted from the first that the encoder read."""
+        super().__init__()
+        self.start = start
+        self.enter = nn.Linear(known, width) if known else None
+        self.first = nn.Parameter(torch.zeros(width))
+        self.positions = Sinusoidal(width)
+        self.dropout = Dropout(dropout)
+
+    def steps(self, known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T D"]:
+        x = self.first.expand(*known.shape[:2], -1)
+        if self.enter is not None:
+            x = x + self.enter(known)
+        return self.dropout(self.positions(x, self.start))
+
+
+class RecurrentSeriesDecoder(SeriesDecoder):
+    def __init__(self, known: int, width: int, start: int, reader: RecurrentReader, *, dropout: float = 0.0) -> None:
+        super().__init__(known, width, start, dropout=dropout)
+        self.reader = reader
+        self.feature_width = reader.feature_width
+
+    def forward(self, known: Float[Tensor, "B T F"], memory: Memory) -> Float[Tensor, "B T D"]:
+        return self.reader.read(self.steps(known), memory)
+
+
+class TransformerSeriesDecoder(SeriesDecoder):
+    def __init__(self, known: int, width: int, start: int, layers: list[Block], *, dropout: float = 0.0) -> None:
+        super().__init__(known, width, start, dropout=dropout)
+        self.layers = nn.ModuleList(block.placed("decoder", number) for number, block in enumerate(layers))
+        self.norm = norm(width)
+        self.feature_width = width
+
+    def forward(self, known: Float[Tensor, "B T F"], memory: Memory) -> Float[Tensor, "B T D"]:
+        x = self.steps(known)
+        for block in self.layers:
+            x = block(x, memory=memory)
+        return self.norm(x)
 
 
 @runtime_checkable
-class Window(Protocol):
+class SeriesWindow(Protocol):
     """A training batch: scaled numbers of the past, values known ahead, and targets."""
 
     @property
@@ -72,13 +128,13 @@ class Forecaster(nn.Module, ABC):
             said = said * level.deviation.unsqueeze(-1) + level.mean.unsqueeze(-1)
         return said if self.training or self.outputs == 1 else said.sort(dim=-1).values
 
-    def forward(self, batch: Window) -> Loss:
+    def forward(self, batch: SeriesWindow) -> OutputLoss:
         error = batch.target.unsqueeze(-1) - self.predict(batch.past, batch.known)
         if len(self.quantiles):
             total = pinball(error, self.quantiles).sum()
         else:
             total = (error.square() if self.loss == "mse" else error.abs()).sum()
-        return Loss(total, error.numel())
+        return OutputLoss(total, error.numel())
 
 
 def pinball(error: Float[Tensor, "*b P"], quantiles: Float[Tensor, " P"]) -> Float[Tensor, "*b P"]:
@@ -104,3 +160,44 @@ class EncoderDecoderForecaster(Forecaster):
     def say(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
         features = self.decoder(known, self.encoder(past))
         return self.output(features).unflatten(-1, (self.targets, self.outputs))
+
+
+# A forecast from patches: the past of each target is cut into pieces, which a Transformer reads as words.
+#
+#     ŷ = W [z_1; …; z_N] (+ V x), for each target on its own, with the same weights for all
+#
+# z: the memory of `encoders.series`. arXiv:2211.14730, section 3.1, with layer norm before each part, where the paper
+# has batch norm after it and adds attention scores from layer to layer. V x, a linear map of the whole look-back, is
+# a shortcut past the Transformer (Das et al. 2023, section 4, arXiv:2304.08424): a line is hard to beat on such data
+# (Zeng et al. 2022, arXiv:2205.13504), and what is left of it is for attention.
+
+
+class PatchForecaster(Forecaster):
+    """Each target on its own, with the same weights: the other targets are only more examples."""
+
+    def __init__(
+        self,
+        encoder: PatchEncoder,
+        horizon: int,
+        targets: int,
+        quantiles: Sequence[float] = (),
+        *,
+        loss: Literal["mse", "mae"] = "mse",
+        instance_norm: InstanceNorm = "window",
+        dropout: float = 0.0,
+        shortcut: int | None = None,
+    ) -> None:
+        """`shortcut`: the length of the look-back, for a linear map of it beside the Transformer."""
+        super().__init__(targets, quantiles, loss=loss, instance_norm=instance_norm)
+        self.encoder, self.horizon = encoder, horizon
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(encoder.patches * encoder.memory_width, horizon * self.outputs)
+        self.shortcut = None if shortcut is None else nn.Linear(shortcut, horizon * self.outputs, bias=False)
+        if self.shortcut is not None:
+            nn.init.zeros_(self.shortcut.weight)
+
+    def say(self, past: Float[Tensor, "B S C"], known: Float[Tensor, "B T F"]) -> Float[Tensor, "B T M P"]:
+        rows = past.transpose(1, 2).flatten(0, 1)  # B·M S
+        z = self.dropout(self.encoder(rows).vectors.flatten(1))
+        said = self.output(z) if self.shortcut is None else self.output(z) + self.shortcut(rows)
+        return said.view(len(past), self.targets, self.horizon, self.outputs).transpose(1, 2)

@@ -4,18 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.errors import CallError, nearest
-from regard.files.foreign import reading
-from regard.pretrained import bert, esm, gguf, gpt2, llama, marian, vit
-from regard.pretrained.config_file import ConfigFile
-from regard.pretrained.imported import Imported
-from regard.pretrained.weights import Weights, read_weights
+from regard.files.hub import reading
+from regard.pretrained import encoders, gguf, language, marian, vit
+from regard.pretrained.sources import ConfigFile
+from regard.pretrained.weights import Imported, Weights, read_weights
 
 FAMILIES: dict[str, Callable[[ConfigFile, Weights, Path], Imported]] = {
-    "arcee": llama.read,
-    "bert": bert.read,
-    "esm": esm.read,
-    "gpt2": gpt2.read,
-    "llama": llama.read,
+    "arcee": language.read_llama,
+    "bert": encoders.read_bert,
+    "esm": encoders.read_esm,
+    "gpt2": language.read_gpt2,
+    "llama": language.read_llama,
     "marian": marian.read,
     "pegasus": marian.read,
     "vit": vit.read,

@@ -4,20 +4,165 @@ Quantized weights are read as the float32 numbers that they stand for. Rows of q
 order of Hugging Face's files: llama.cpp turns neighboring features by rotary positions, Llama's own files the halves.
 """
 
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
 from regard.errors import CallError, RegardError, nearest, pip_install
-from regard.pretrained.config_file import ConfigFile
-from regard.pretrained.gguf_header import require_plausible
-from regard.pretrained.gguf_layouts import LAYOUTS, Layout
-from regard.pretrained.imported import Imported
+from regard.pretrained import language
 from regard.pretrained.language import with_frame
+from regard.pretrained.sources import ConfigFile
 from regard.pretrained.tokenizer_files import byte_level
-from regard.pretrained.weights import Weights
+from regard.pretrained.weights import Imported, Weights
+
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a number, by its type
+STRING, ARRAY = 8, 9
+DIMENSIONS = 4  # at most
+
+
+def require_plausible(file: Path) -> None:
+    """The header of a GGUF file, checked before use: all counts have to fit into the file.
+
+        "GGUF", version, tensors, fields;   a field: name, type, value;   a tensor: name, dimensions, type, place
+
+    https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+    """
+    with file.open("rb") as handle:
+        head = _Head(handle, file)
+        if handle.read(4) != b"GGUF":
+            raise RegardError(f"{file} is not a GGUF file")
+        head.number("I")
+        tensors, fields = head.number("Q"), head.number("Q")
+        for _ in range(fields):
+            head.skip(head.number("Q"))
+            head.skip_value(head.number("I"))
+        for _ in range(tensors):
+            head.skip(head.number("Q"))
+            dimensions = head.number("I")
+            if dimensions > DIMENSIONS:
+                raise RegardError(f"{file} is damaged: a tensor with {dimensions:,} dimensions")
+            head.skip(8 * dimensions + 4 + 8)
+
+
+class _Head:
+    def __init__(self, handle: BinaryIO, file: Path) -> None:
+        self._handle, self._file, self._size = handle, file, file.stat().st_size
+
+    def number(self, form: str) -> int:
+        size = struct.calcsize(form)
+        found = self._handle.read(size)
+        if len(found) < size:
+            raise self._cut_short()
+        return struct.unpack(f"<{form}", found)[0]
+
+    def skip(self, count: int) -> None:
+        if count > self._size - self._handle.tell():
+            raise self._cut_short()
+        self._handle.seek(count, 1)
+
+    def skip_value(self, kind: int) -> None:
+        if kind == STRING:
+            self.skip(self.number("Q"))
+        elif kind == ARRAY:
+            inner, count = self.number("I"), self.number("Q")
+            if inner == STRING:
+                for _ in range(count):
+                    self.skip(self.number("Q"))
+            else:
+                self.skip(count * self._bytes(inner))
+        else:
+            self.skip(self._bytes(kind))
+
+    def _bytes(self, kind: int) -> int:
+        if kind not in SIZES:
+            raise RegardError(f"{self._file} is damaged: there is no type {kind}")
+        return SIZES[kind]
+
+    def _cut_short(self) -> RegardError:
+        return RegardError(f"{self._file} cannot be read: its head promises more than the file holds")
+
+
+# How llama.cpp names settings and weights of an architecture, beside the names of Hugging Face. Read both ways.
+
+_SIZES = ("embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length")
+
+
+@dataclass(frozen=True)
+class GgufLayout:
+    """
+    settings   name in config.json → key of the file, after the architecture
+    fixed      what every such file has, and does not say
+    block      llama.cpp's name → Hugging Face's, of a layer in a block; `whole`: of those outside
+    blocks     what the names of blocks begin with there
+    heads      llama.cpp's names of maps whose features are turned in pairs → the setting with their heads
+    """
+
+    settings: Mapping[str, str]
+    fixed: Mapping[str, Any]
+    block: Mapping[str, str]
+    whole: Mapping[str, str]
+    blocks: str
+    heads: Mapping[str, str]
+    convert: Callable[..., Imported]
+
+    def to_theirs(self, name: str) -> str:
+        """llama.cpp's name of a weight → Hugging Face's."""
+        *place, part, kind = name.split(".")
+        layer = f"{self.blocks}.{place[1]}.{self.block.get(part, part)}" if place else self.whole.get(part, part)
+        return f"{layer}.{kind}"
+
+    def to_gguf(self, name: str) -> str:
+        """Hugging Face's name of a weight → llama.cpp's."""
+        layer, _, kind = name.rpartition(".")
+        whole = {theirs: part for part, theirs in self.whole.items()}
+        if layer in whole:
+            return f"{whole[layer]}.{kind}"
+        number, _, rest = layer.removeprefix(f"{self.blocks}.").partition(".")
+        part = next(part for part, theirs in self.block.items() if theirs == rest)
+        return f"blk.{number}.{part}.{kind}"
+
+
+LAYOUTS = {
+    "llama": GgufLayout(
+        settings={
+            **dict(zip(("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                        "max_position_embeddings"), _SIZES, strict=True)),
+            "num_key_value_heads": "attention.head_count_kv", "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+            "rope_theta": "rope.freq_base", "head_dim": "rope.dimension_count",
+        },
+        fixed={"hidden_act": "silu"},
+        block={
+            "attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+            "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
+            "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+        },
+        whole={"token_embd": "embed_tokens", "output_norm": "norm", "output": "lm_head"},
+        blocks="layers",
+        heads={"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"},
+        convert=language.convert_llama,
+    ),
+    "gpt2": GgufLayout(
+        settings={
+            **dict(zip(("n_embd", "n_inner", "n_layer", "n_head", "n_positions"), _SIZES, strict=True)),
+            "layer_norm_epsilon": "attention.layer_norm_epsilon",
+        },
+        fixed={"activation_function": "gelu_new"},
+        block={
+            "attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2",
+            "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj",
+        },
+        whole={"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f", "output": "lm_head"},
+        blocks="h",
+        heads={},
+        convert=language.convert_gpt2,
+    ),
+}  # fmt: skip
+
 
 CONTROL = 3  # the type of tokens that are no text
 
@@ -49,7 +194,7 @@ def read(file: Path) -> Imported:
     )
 
 
-def _tensors(reader: Any, layout: Layout, config: dict[str, Any], where: str) -> list[tuple[str, Tensor]]:
+def _tensors(reader: Any, layout: GgufLayout, config: dict[str, Any], where: str) -> list[tuple[str, Tensor]]:
     from gguf.quants import dequantize
 
     found = []

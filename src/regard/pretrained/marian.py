@@ -18,16 +18,60 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.special_ids import OURS
 from regard.data.tokenizer import TOKENIZER, Tokenizer
+from regard.data.vocabulary import OURS
 from regard.errors import CallError, RegardError
-from regard.pretrained import sentencepiece, seq2seq
-from regard.pretrained.config_file import ConfigFile
-from regard.pretrained.imported import NO_DATA, Imported
-from regard.pretrained.renamed import to_ours
+from regard.pretrained import tokenizer_files
+from regard.pretrained.sources import ConfigFile
 from regard.pretrained.tokenizer_files import load
-from regard.pretrained.weights import Weights
+from regard.pretrained.weights import NO_DATA, Imported, WeightMap, Weights, linear, to_ours
 from regard.special_tokens import PAD, SPECIAL_TOKENS, START
+
+# Encoder and decoder under the names that Marian, Pegasus and BART share.
+#
+# Sinusoidal positions have all sines before all cosines there, and ours alternate: features 0 … D/2 − 1 and D/2 … D −
+# 1 of every vector between layers become 0 2 4 … and 1 3 5 …, which changes no number that comes out.
+
+SIDES = ("encoder", "decoder")
+
+
+def alternating(width: int) -> Tensor:
+    """Our order of features, as features of theirs."""
+    return torch.arange(width).view(2, -1).T.flatten()
+
+
+def table(encoder_layers: int, decoder_layers: int, order: Tensor, *, final_norms: bool) -> list[WeightMap]:
+    """All blocks. `final_norms`: blocks with norms first leave their sum without one."""
+    found: list[WeightMap] = []
+    for side, layers in zip(SIDES, (encoder_layers, decoder_layers), strict=True):
+        for number in range(layers):
+            found += _block(f"{side}.layers.{number}", f"model.{side}.layers.{number}", order, side == "decoder")
+        if final_norms:
+            found += linear(f"{side}.norm", f"model.{side}.layer_norm", rows=order)
+    return found
+
+
+def _block(ours: str, theirs: str, order: Tensor, cross: bool) -> list[WeightMap]:
+    """What reads vectors between layers has its columns in the other order; what writes them, its rows."""
+    queries = (f"{theirs}.self_attn.{part}_proj" for part in "qkv")
+    found = [
+        *linear(f"{ours}.attention.project", *queries, columns=order),
+        *linear(f"{ours}.attention.out", f"{theirs}.self_attn.out_proj", rows=order),
+        *linear(f"{ours}.attention_norm", f"{theirs}.self_attn_layer_norm", rows=order),
+        *linear(f"{ours}.feed_forward.widen", f"{theirs}.fc1", columns=order),
+        *linear(f"{ours}.feed_forward.narrow", f"{theirs}.fc2", rows=order),
+        *linear(f"{ours}.feed_forward_norm", f"{theirs}.final_layer_norm", rows=order),
+    ]
+    if cross:
+        keys = (f"{theirs}.encoder_attn.{part}_proj" for part in "kv")
+        found += [
+            *linear(f"{ours}.cross.project", f"{theirs}.encoder_attn.q_proj", columns=order),
+            *linear(f"{ours}.cross.project_kv", *keys, columns=order),
+            *linear(f"{ours}.cross.out", f"{theirs}.encoder_attn.out_proj", rows=order),
+            *linear(f"{ours}.cross_norm", f"{theirs}.encoder_attn_layer_norm", rows=order),
+        ]
+    return found
+
 
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
 NEVER = -1e4  # the bias of what cannot be said; large numbers would disturb a loss with label smoothing
@@ -47,13 +91,11 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     width = config["d_model"]
     if width % 2:
         raise CallError(f"{config.where}: d_model={width} is odd, and sines and cosines cannot be put in pairs")
-    order = seq2seq.alternating(width)
+    order = alternating(width)
     weights.drop(r"model\.(encoder|decoder)\.embed_positions\.weight")  # computed
-    found = to_ours(
-        seq2seq.table(config["encoder_layers"], config["decoder_layers"], order, final_norms=norm_first), weights
-    )
+    found = to_ours(table(config["encoder_layers"], config["decoder_layers"], order, final_norms=norm_first), weights)
     if (folder / TOKENIZER).is_file():
-        ends, tokenizers, how = _exported(folder, weights, order)
+        ends, tokenizers, how = _export_tables(folder, weights, order)
     else:
         ends, tokenizers, how = _original(folder, config, weights, order)
     weights.finish()
@@ -90,7 +132,9 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     return Imported(recipe, found | ends, tokenizers)
 
 
-def _exported(folder: Path, weights: Weights, order: Tensor) -> tuple[dict[str, Tensor], dict[str, Tokenizer], Any]:
+def _export_tables(
+    folder: Path, weights: Weights, order: Tensor
+) -> tuple[dict[str, Tensor], dict[str, Tokenizer], Any]:
     """Word vectors and output layer of a folder with our own tokenizers, whose ids are the rows of the tables."""
     source = load(folder / TOKENIZER)
     own = (folder / TARGET / TOKENIZER).is_file()
@@ -138,9 +182,9 @@ def _original(
         "output.bias": bias,
     }
     whole = [name for name in names if re.fullmatch(r">>.+<<", name)]
-    models = {side: sentencepiece.read(_file(folder, f"{side}.spm")) for side in ("source", "target")}
+    models = {side: tokenizer_files.read(_file(folder, f"{side}.spm")) for side in ("source", "target")}
     tokenizers = {
-        name: sentencepiece.tokenizer(models[side], names, whole)
+        name: tokenizer_files.tokenizer(models[side], names, whole)
         for side, name in (("source", TOKENIZER), ("target", "tokenizer.target.json"))
     }
     return found, tokenizers, {"joint": True, "tied": "all", "bias": True}

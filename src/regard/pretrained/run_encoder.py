@@ -10,7 +10,7 @@ from regard import config
 from regard.data.tokenizer import TOKENIZER, Tokenizer
 from regard.errors import CallError, RegardError
 from regard.files import atomic
-from regard.settings.encoder import EncoderSettings
+from regard.settings.model import EncoderSettings
 
 SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
 

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import CallError
-from regard.pretrained.config_file import ConfigFile
-from regard.pretrained.encoder_runs import labels_of
-from regard.pretrained.imported import NO_DATA, Imported
-from regard.pretrained.renamed import Renamed, linear, to_ours
-from regard.pretrained.weights import Weights
+from regard.pretrained.encoders import labels_of
+from regard.pretrained.sources import ConfigFile
+from regard.pretrained.weights import NO_DATA, Imported, WeightMap, Weights, linear, to_ours
 
 
 def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
@@ -68,12 +66,12 @@ def _colors(folder: Path, channels: int) -> dict[str, Tensor]:
     return {f"encoder.{name}": torch.tensor(values, dtype=torch.float32).view(-1, 1, 1) for name, values in pairs}
 
 
-def table(layers: int) -> list[Renamed]:
+def table(layers: int) -> list[WeightMap]:
     body = "encoder.body"
     found = [
         *linear("output", "classifier"),
-        Renamed(f"{body}.summary", ("vit.embeddings.cls_token",), ones=2),
-        Renamed(f"{body}.positions.table", ("vit.embeddings.position_embeddings",), ones=1),
+        WeightMap(f"{body}.summary", ("vit.embeddings.cls_token",), ones=2),
+        WeightMap(f"{body}.positions.table", ("vit.embeddings.position_embeddings",), ones=1),
         *linear(f"{body}.patches", "vit.embeddings.patch_embeddings.projection"),
         *linear(f"{body}.norm", "vit.layernorm"),
     ]

@@ -2,15 +2,21 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from regard import config
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError, RegardError
+from regard.files import atomic
 
 SHOWN = 8  # names in a message
 
@@ -36,7 +42,7 @@ class Weights:
             del self._left[name]
         return found
 
-    def stripped(self, prefix: str) -> "Weights":
+    def strip_prefix(self, prefix: str) -> "Weights":
         """The same without the prefix that a model with a head puts before the names of its body."""
         if any(name.startswith(prefix) for name in self._left):
             self._left = {name.removeprefix(prefix): tensor for name, tensor in self._left.items()}
@@ -101,3 +107,132 @@ def _load_pickle(file: Path) -> dict[str, Tensor]:
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise RegardError(f"{file} is not a table of tensors by name")
     return found
+
+
+# The same weights under two names: a table that import reads from left to right, and export from right to left.
+#
+#     ours = [theirs_1; theirs_2; …]        one below the other: queries, keys and values are one product of ours
+#     ours = theirsᵀ                        GPT-2's linear layers hold input × output
+#     ours = theirs[rows][:, columns]       another order of features
+#
+# Each of these loses nothing, so that `to_theirs(table, to_ours(table, weights))` is what went in.
+
+
+@dataclass(frozen=True)
+class WeightMap:
+    """One weight of ours, and those of their file that it is made of."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    sizes: tuple[int, ...] = ()  # rows of each of theirs; by default they have equally many
+    turned: bool = False  # theirs hold input × output
+    ones: int = 0  # dimensions of size 1 that theirs have in front
+    skipped: int = 0  # first rows of theirs that nothing reads
+    rows: Tensor | None = None  # ours[i] = theirs[rows[i]]
+    columns: Tensor | None = None
+
+    def with_prefix(self, ours: str, theirs: str) -> "WeightMap":
+        """The same below other names."""
+        return replace(self, ours=ours + self.ours, theirs=tuple(theirs + name for name in self.theirs))
+
+    def read(self, weights: Weights) -> Tensor:
+        parts = [weights.take(name).flatten(0, self.ones) for name in self.theirs]
+        whole = torch.cat([part.T for part in parts] if self.turned else parts)[self.skipped :]
+        whole = whole if self.rows is None else whole[self.rows]
+        return (whole if self.columns is None else whole[:, self.columns]).contiguous()
+
+    def write(self, tensor: Tensor) -> dict[str, Tensor]:
+        if self.columns is not None:
+            tensor = tensor[:, self.columns.argsort()]
+        if self.rows is not None:
+            tensor = tensor[self.rows.argsort()]
+        if self.skipped:
+            tensor = torch.cat([tensor.new_zeros(self.skipped, *tensor.shape[1:]), tensor])
+        sizes = list(self.sizes) or [len(tensor) // len(self.theirs)] * len(self.theirs)
+        parts = [part.T if self.turned else part for part in tensor.split(sizes)]
+        shaped = (part[(None,) * self.ones].contiguous() for part in parts)
+        return dict(zip(self.theirs, shaped, strict=True))
+
+
+def linear(
+    ours: str,
+    *theirs: str,
+    bias: bool = True,
+    sizes: Sequence[int] = (),
+    transposed: bool = False,
+    rows: Tensor | None = None,
+    columns: Tensor | None = None,
+) -> list[WeightMap]:
+    """A linear layer or a norm; several of theirs become one of ours."""
+
+    def named(part: str) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+        return f"{ours}.{part}", tuple(f"{name}.{part}" for name in theirs), tuple(sizes)
+
+    weight = WeightMap(*named("weight"), turned=transposed, rows=rows, columns=columns)
+    return [weight, WeightMap(*named("bias"), rows=rows)] if bias else [weight]
+
+
+def to_ours(table: Iterable[WeightMap], weights: Weights) -> dict[str, Tensor]:
+    return {one.ours: one.read(weights) for one in table}
+
+
+def to_theirs(table: Iterable[WeightMap], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for one in table:
+        found |= one.write(weights[one.ours])
+    return found
+
+
+# What a family of models is read into, and how it becomes the folder of a run.
+
+NO_DATA = "(imported: give data.train)"  # where a recipe has to name training data, and there is none
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A recipe as a tree, the weights under our names, and the tokenizers by the names of their files."""
+
+    recipe: Mapping[str, Any]
+    weights: Mapping[str, Tensor]
+    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # other texts that the job keeps beside the weights
+    notes: list[str] = field(default_factory=list)  # what was left out, for the user
+
+    @property
+    def parameters(self) -> int:
+        return sum({tensor.data_ptr(): tensor.numel() for tensor in self.weights.values()}.values())
+
+
+def write_run(found: Imported, folder: Path, *, source: str) -> None:
+    """Write the folder of a run, completely or not at all. Raise if the folder has files."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CallError(f"{folder} is there already: give another -o, or remove it")
+    recipe = config.build(dict(found.recipe), source)
+
+    def fill(part: Path) -> None:
+        tree = yaml.safe_dump(config.as_tree(recipe), allow_unicode=True, sort_keys=False)
+        (part / "config.yaml").write_text(tree, encoding="utf-8")
+        for name, tokenizer in found.tokenizers.items():
+            tokenizer.save(part / name)
+        for name, text in found.files.items():
+            (part / name).write_text(text, encoding="utf-8")
+        (part / "README.md").write_text(_card(found, folder.name, source), encoding="utf-8")
+        atomic.write_tensors(part / "model.safetensors", found.weights)
+
+    atomic.write_folder(folder, fill)
+
+
+def _card(found: Imported, name: str, source: str) -> str:
+    job = found.recipe["job"]
+    notes = [f"- {note}" for note in found.notes]
+    lines = [
+        f"# {name}",
+        "",
+        f"{found.recipe.get('about') or job}. Imported from `{source}`; {found.parameters:,} parameters.",
+        "",
+        f'    regard predict runs/{name} "..."',
+        "",
+        *([*notes, ""] if notes else []),
+        "The licence is that of the original. Weights are safetensors; nothing in this folder can execute.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from html.parser import HTMLParser
 from itertools import pairwise
 
 WIDTH, HEIGHT = 560, 270
@@ -13,7 +14,7 @@ MOST_POINTS = 300  # more would not be visible, and would enlarge the page
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """One line of a chart. `css` is its class in the style sheet (`train`, `validation`); `mark` is a highlighted x."""
 
     name: str
@@ -67,7 +68,7 @@ def thin(xs: Sequence[Number], ys: Sequence[Number], most: int = MOST_POINTS) ->
 
 
 def line_chart(
-    title: str, lines: Sequence[Line], *, x_label: str = "step", zero: bool = False, legend: bool = True
+    title: str, lines: Sequence[ChartLine], *, x_label: str = "step", zero: bool = False, legend: bool = True
 ) -> str:
     """Return an SVG line chart. Points that are not numbers are skipped; with `zero`, the vertical axis starts at 0."""
     drawn = [(line, xs, ys) for line, (xs, ys) in ((line, _points(line)) for line in lines) if xs]
@@ -103,13 +104,17 @@ def line_chart(
     return "".join([*parts, "</svg>"])
 
 
-def _points(line: Line) -> tuple[list[Number], list[Number]]:
+def _points(line: ChartLine) -> tuple[list[Number], list[Number]]:
     pairs = [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y is not None and math.isfinite(y)]
     return thin([x for x, _ in pairs], [y for _, y in pairs])
 
 
 def _draw(
-    line: Line, xs: list[Number], ys: list[Number], at_x: Callable[[Number], float], at_y: Callable[[Number], float]
+    line: ChartLine,
+    xs: list[Number],
+    ys: list[Number],
+    at_x: Callable[[Number], float],
+    at_y: Callable[[Number], float],
 ) -> str:
     places = [(at_x(x), at_y(y)) for x, y in zip(xs, ys, strict=True)]
     path = "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in places)
@@ -124,7 +129,7 @@ def _draw(
     return "".join(parts)
 
 
-def _legend(lines: Sequence[Line]) -> str:
+def _legend(lines: Sequence[ChartLine]) -> str:
     parts, x = [], WIDTH - RIGHT
     for line in reversed(lines):
         x -= 9 * len(line.name) + 6  # room for the larger letters of a narrow page
@@ -132,3 +137,57 @@ def _legend(lines: Sequence[Line]) -> str:
         parts.append(f'<line class="line {line.css}" x1="{x - 22}" x2="{x - 6}" y1="14" y2="14"/>')
         x -= 34
     return "".join(parts)
+
+
+DRAWN = {"svg", "g", "rect", "line", "path", "circle", "polyline", "polygon", "text", "tspan", "title"}
+WRITTEN = {"p", "div", "span", "b", "small", "br", "mark", "figure", "figcaption", "h3", "ul", "ol", "li", "img"}
+TABLES = {"table", "thead", "tbody", "tr", "th", "td"}
+EMPTY = {"br", "img"}
+ATTRIBUTES = {
+    "class", "role", "alt", "title", "scope", "colspan", "rowspan", "dir", "xmlns", "viewbox", "width", "height",
+    "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry", "d", "points", "transform", "opacity",
+    "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "text-anchor", "font-family", "font-size",
+}  # fmt: skip
+UNSEEN = {"script", "style"}  # with content that is not text
+
+
+def safe_markup(html: str) -> str:
+    """Sanitize markup from untrusted files: only passive, visible elements are kept.
+
+    Pictures of runs from other sources are inserted into our pages. So tags and attributes are limited to a list,
+    images must be embedded, and styles, links and scripts are removed.
+    """
+    cleaner = _Cleaner()
+    cleaner.feed(html)
+    cleaner.close()
+    return "".join(cleaner.kept) + "".join(f"</{tag}>" for tag in reversed(cleaner.open))
+
+
+class _Cleaner(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[str] = []
+        self.open: list[str] = []
+        self._unseen = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._unseen += tag in UNSEEN
+        given = {name: value or "" for name, value in attrs}
+        if tag not in DRAWN | WRITTEN | TABLES or (tag == "img" and not given.get("src", "").startswith("data:image/")):
+            return
+        known = ATTRIBUTES | ({"src"} if tag == "img" else set())
+        shown = (f' {name}="{escape(value)}"' for name, value in given.items() if name in known and "url(" not in value)
+        self.kept.append(f"<{tag}{''.join(shown)}>")
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._unseen -= tag in UNSEEN and self._unseen > 0
+        if tag in self.open:  # and unclosed elements inside it
+            while (last := self.open.pop()) != tag:
+                self.kept.append(f"</{last}>")
+            self.kept.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        if not self._unseen:
+            self.kept.append(escape(data, quote=False))

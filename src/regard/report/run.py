@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,78 @@ from typing import Any
 from regard.errors import RegardError
 from regard.files import atomic
 from regard.look.history import History, load_history, slim
-from regard.look.html import history_document
-from regard.report.charts import Line, Number, line_chart, number
-from regard.report.page import Section, page, table, text, tiles, words
+from regard.look.html import history_document, report_page
+from regard.report.charts import ChartLine, Number, line_chart, number
 from regard.report.run_files import RunFiles
 from regard.training.metrics import Record
 from regard.training.progress import duration
+
+# Self-contained page of sections: the report of a run, its scores, or a comparison.
+#
+# Style and modules are those of the attention page (`look/html.py`). Only attention during training needs a script.
+
+ATTENTION = "Attention during training"
+REFERENCE = (
+    "Attention on a validation input at each validation. The output is forced to the reference, so "
+    "the rows are the same at every step. The predictions are listed in the samples."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the report. `html` is inserted unescaped: make it with `table`, `text` or an SVG renderer."""
+
+    title: str
+    html: str
+    note: str = ""
+
+
+def text(words: str) -> str:
+    """Convert plain text to escaped HTML that keeps its line breaks."""
+    return f'<div class="text">{escape(words)}</div>'
+
+
+def words(name: str) -> str:
+    """Return the readable name of a score: exact_match → exact match."""
+    return name.replace("_", " ")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return an HTML table with right-aligned numbers; all text is escaped."""
+
+    def cell(value: Any) -> str:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return f'<td class="number">{number(value)}</td>'
+        return f"<td>{escape(str(value))}</td>"
+
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def tiles(figures: Iterable[tuple[str, str]]) -> str:
+    cells = [f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in figures]
+    return f'<div class="tiles">{"".join(cells)}</div>' if cells else ""
+
+
+def page(title: str, about: str, sections: Sequence[Section], history: dict[str, Any] | None = None) -> str:
+    """Return an HTML document. `history`: attention during training, from `look.html.history_document`."""
+    place = [] if history is None else [Section(ATTENTION, '<div id="regard"></div>', REFERENCE)]
+    head = f"<header><h1>{escape(title)}</h1><p>{escape(about)}</p></header>"
+    body = f"{head}{fragment([*sections, *place])}<footer>made by regard</footer>"
+    return report_page(body, title, history)
+
+
+def fragment(sections: Sequence[Section]) -> str:
+    """Return only the sections, for an existing page."""
+    return "".join(
+        f"<section><h2>{escape(section.title)}</h2>"
+        + (f'<p class="note">{escape(section.note)}</p>' if section.note else "")
+        + f"{section.html}</section>"
+        for section in sections
+        if section.html
+    )
+
 
 MOST_SAMPLES = 6
 MOST_BESIDE = 4  # pictures of each of several runs
@@ -46,7 +113,7 @@ def attention_kept(run: RunFiles, number: int = 0) -> dict[str, Any] | None:
         found = load_history(run.folder, number)
     except RegardError:
         return None
-    some = found.some(MOST_KEPT)
+    some = found.sample_examples(MOST_KEPT)
     return history_document(
         History(
             tuple(found.steps[place] for place in some),
@@ -107,9 +174,9 @@ def curves(found: Mapping[str, Sequence[Record]], first: Sequence[str] = ()) -> 
     every = [one for records in found.values() for one in _validations(records)]
     validated = dict.fromkeys(score for one in every for score in one["scores"])
 
-    def lines(points: Points) -> list[Line]:
+    def lines(points: Points) -> list[ChartLine]:
         named = enumerate((name, points(records)) for name, records in found.items())
-        return [Line(name, xs, ys, f"s{place % COLORS}") for place, (name, (xs, ys)) in named]
+        return [ChartLine(name, xs, ys, f"s{place % COLORS}") for place, (name, (xs, ys)) in named]
 
     def training(records: Sequence[Record]) -> tuple[list[Number], list[Number | None]]:
         seen = [one for one in records if one["kind"] == "train"]
@@ -149,7 +216,7 @@ def _validations(records: Iterable[Record]) -> list[Record]:
 
 
 def _figures(run: RunFiles, records: Sequence[Record], scores: Mapping[str, Number]) -> list[tuple[str, str]]:
-    figures = [*_tested(run), *((words(name), f"{value:.4g}") for name, value in scores.items())]
+    figures = [*_test_scores(run), *((words(name), f"{value:.4g}") for name, value in scores.items())]
     best = [record for record in _validations(records) if record["best"]]
     if best:
         reached = {name: value for name, value in best[-1]["scores"].items() if value is not None}
@@ -179,7 +246,7 @@ def _results_note(run: RunFiles) -> str:
     return f"The weights were selected on validation data, so these scores are slightly optimistic.{said}"
 
 
-def _tested(run: RunFiles) -> list[tuple[str, str]]:
+def _test_scores(run: RunFiles) -> list[tuple[str, str]]:
     """Return the score on test data with its interval, and the scores of simple baselines."""
     test = run.summary.get("test") if run.state == "ended" else None
     if not isinstance(test, Mapping) or "metric" not in test:
@@ -195,13 +262,13 @@ def _charts(records: Sequence[Record]) -> list[str]:
     validations = _validations(records)
     best = next((record["step"] for record in reversed(validations) if record["best"]), None)
 
-    def trained(name: str) -> Line:
-        return Line(f"training {name}", [r["step"] for r in train], [r[name] for r in train])
+    def trained(name: str) -> ChartLine:
+        return ChartLine(f"training {name}", [r["step"] for r in train], [r[name] for r in train])
 
-    def validated(name: str) -> Line:
+    def validated(name: str) -> ChartLine:
         seen = [r for r in validations if r["scores"].get(name) is not None]
         steps, values = [r["step"] for r in seen], [r["scores"][name] for r in seen]
-        return Line(f"validation {words(name)}", steps, values, "validation", dots=True, mark=best)
+        return ChartLine(f"validation {words(name)}", steps, values, "validation", dots=True, mark=best)
 
     unit = train[-1]["unit"] if train else "tokens"
     names = list(dict.fromkeys(name for record in validations for name in record["scores"]))

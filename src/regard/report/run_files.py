@@ -15,13 +15,14 @@ import yaml
 
 from regard.errors import RegardError
 from regard.look.history import FOLDER as LOOKS
-from regard.look.report import Picture
-from regard.report.safe_markup import safe_markup
+from regard.look.svg import ReportPicture
+from regard.report.charts import safe_markup
+from regard.settings.recipe import CONFIG, SUMMARY
 from regard.settings.training import seconds
-from regard.training.lock_file import LOCK, holder
+from regard.training.lock import LOCK, holder
 from regard.training.metrics import Record
 
-CONFIG, METRICS, SUMMARY, CHECK, MACHINE = "config.yaml", "metrics.jsonl", "summary.json", "check.json", "machine.json"
+METRICS, CHECK, MACHINE = "metrics.jsonl", "check.json", "machine.json"
 PICTURES = "pictures.json"
 State = Literal["training", "ended", "stopped"]
 
@@ -83,11 +84,11 @@ class RunFiles:
         return self._json(MACHINE)
 
     @property
-    def pictures(self) -> list[Picture]:
+    def pictures(self) -> list[ReportPicture]:
         """Return the last pictures of the job: attention, forecasts, confusion, drawings."""
         found = self._json(PICTURES).get("pictures", [])
         try:
-            return [Picture(str(one["title"]), safe_markup(str(one["html"])), str(one["note"])) for one in found]
+            return [ReportPicture(str(one["title"]), safe_markup(str(one["html"])), str(one["note"])) for one in found]
         except (TypeError, KeyError):
             return []
 

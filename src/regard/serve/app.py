@@ -16,26 +16,22 @@ from fastapi import FastAPI, Request
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from regard import __version__
 from regard.errors import CallError
-from regard.light.description import is_export
+from regard.light.session import is_export
 from regard.look import AttentionRecord
 from regard.look.files import as_dict
 from regard.look.value_table import ValueTable
-from regard.outputs.result import Prediction
 from regard.serve import schemas
-from regard.serve.error_responses import RefusedError, add_handlers
+from regard.serve.errors import Limits, RefusedError, add_handlers
 from regard.serve.libretranslate import add_libretranslate
-from regard.serve.limits import Limits
-from regard.serve.metrics import CONTENT_TYPE
-from regard.serve.middleware import RequestMiddleware, bearer, has_key
+from regard.serve.middleware import CONTENT_TYPE, RequestMiddleware, bearer, has_key
 from regard.serve.openai import add_openai
-from regard.serve.pages import description, page_files
-from regard.serve.record_selection import as_json, chosen
-from regard.serve.record_views import drawn, outline, part
-from regard.serve.requests import Question, once
-from regard.serve.run_pages import RunFolders, add_run_pages
-from regard.serve.service import DRAWING, Service, begun
+from regard.serve.pages import RunFolders, add_run_pages, description, page_files
+from regard.serve.records import as_json, draw_record, outline, part, select_attentions
+from regard.serve.requests import ParsedRequest, once
+from regard.serve.service import DRAWING, Service, start_events
+from regard.tasks.result import Prediction
+from regard.version import __version__
 
 if TYPE_CHECKING:
     from regard.loading import AnyRun
@@ -114,12 +110,14 @@ def create_app(
     )
     async def look(body: schemas.Look) -> Response:
         record = (await ask(questions.look(body)))[0]
-        content = await asyncio.to_thread(lambda: as_json(as_dict(chosen(record, body.kind, body.layer, body.head))))
+        content = await asyncio.to_thread(
+            lambda: as_json(as_dict(select_attentions(record, body.kind, body.layer, body.head)))
+        )
         return Response(content, media_type="application/json")
 
     async def send(table: ValueTable, form: str) -> Response:
         if form != "json":
-            content = await ask(Question(DRAWING, [""], once(lambda: table.as_bytes(form))))
+            content = await ask(ParsedRequest(DRAWING, [""], once(lambda: table.as_bytes(form))))
             return Response(content[0], media_type=PICTURES[form])
         return Response(await asyncio.to_thread(lambda: as_json(table.as_dict())), media_type="application/json")
 
@@ -138,21 +136,21 @@ def create_app(
         return await send((await ask(questions.profile(body)))[0], body.format)
 
     @app.post("/api/weight", response_model=schemas.WeightOut, responses=ERRORS, summary="Explain one of these weights")
-    async def weight(body: schemas.Weight) -> Response:
+    async def weight(body: schemas.WeightOptions) -> Response:
         return JSONResponse((await ask(questions.weight(body)))[0])
 
     @app.post(
         "/api/picture", responses={**ERRORS, 200: {"content": {kind: {} for kind in PICTURES.values()}}},
         response_class=Response, summary="Draw attention: PNG, SVG, PDF, or a page that needs no network",
     )  # fmt: skip
-    async def picture(body: schemas.Picture) -> Response:
+    async def picture(body: schemas.PictureOptions) -> Response:
         record, other = (await ask(questions.look(body)))[0], None
         if body.against is not None:
             output, prefix = (record.output, "") if body.same_output else (body.output, body.prefix)
             alike = {"model": body.against, "output": output, "prefix": prefix}
             again = body.model_copy(update=alike | {"without": [], "n_best": None, "hypothesis": 0})
             other = (await ask(questions.look(again)))[0]
-        content = await ask(Question(DRAWING, [""], once(lambda: drawn(record, body, other))))
+        content = await ask(ParsedRequest(DRAWING, [""], once(lambda: draw_record(record, body, other))))
         return Response(content[0], media_type=PICTURES[body.format])
 
     @app.post(
@@ -165,7 +163,7 @@ def create_app(
         return await asyncio.to_thread(questions.upload, model, content)
 
     @app.post("/api/page", include_in_schema=False)
-    async def part_for_page(body: schemas.Part) -> dict[str, Any]:
+    async def part_for_page(body: schemas.PartOut) -> dict[str, Any]:
         def answer(record: AttentionRecord) -> dict[str, Any]:
             return outline(record) if body.part == "outline" else part(record, body)
 
@@ -186,8 +184,8 @@ def create_app(
         "/api/stream", responses={**ERRORS, 200: {"content": {"text/event-stream": {}}}}, response_class=Response,
         summary="Stream the output of one input, token by token, as server-sent events",
     )  # fmt: skip
-    async def stream_tokens(body: schemas.Stream) -> Response:
-        events = await begun(service.stream(body.model, body.text, body.prefix, body.decoding()))
+    async def stream_tokens(body: schemas.StreamOptions) -> Response:
+        events = await start_events(service.stream(body.model, body.text, body.prefix, body.decoding()))
         return StreamingResponse(_events(events, service), media_type="text/event-stream")
 
     add_openai(app, service)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regard import loading
 from regard.errors import CallError, RegardError, pip_install
 from regard.report.run_files import runs_in, unused_name
-from regard.serve.limits import LOOPBACK, Limits
+from regard.serve.errors import LOOPBACK, Limits
 
 if TYPE_CHECKING:
     from regard.loading import AnyRun

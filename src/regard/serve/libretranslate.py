@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import Field, ValidationError
 
 from regard.serve import schemas
-from regard.serve.error_responses import RefusedError
+from regard.serve.errors import RefusedError
 from regard.serve.middleware import bearer, require_key
 from regard.serve.service import Service
 
@@ -58,7 +58,7 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
         openapi_extra={"requestBody": {"content": forms, "required": True}},
     )  # fmt: skip
     async def translate(request: Request) -> dict[str, Any]:
-        body = await _asked(request)
+        body = await _parse_request(request)
         _require_key(service, request, body.api_key)
         found = [
             name for name, (source, target) in pairs.items()
@@ -70,7 +70,9 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
                 400, f"no model translates from {body.source} to {body.target}; available: {known}", "target"
             )
         texts = [body.q] if isinstance(body.q, str) else body.q
-        wish = schemas.Predict(inputs=texts, model=found[0], **_wanted(service.runs[found[0]], body.alternatives))
+        wish = schemas.Predict(
+            inputs=texts, model=found[0], **_beam_settings(service.runs[found[0]], body.alternatives)
+        )
         answers = await service.ask(service.questions.predict(wish))
         best = [one["text"] for one in answers]
         others = [[other["text"] for other in one["n_best"][1:]] for one in answers]
@@ -79,13 +81,13 @@ def add_libretranslate(app: FastAPI, service: Service) -> None:
         return tree | ({"alternatives": others[0] if one_text else others} if body.alternatives else {})
 
 
-def _require_key(service: Service, request: Request, given: str) -> None:
+def _require_key(service: Service, request: Request, text: str) -> None:
     """Require the service's key, if it has one: in the header, or where LibreTranslate's client sends it."""
     header = request.headers.get("authorization", "").encode("latin-1")
-    require_key(service.limits.api_key, bearer(header) or given.encode())
+    require_key(service.limits.api_key, bearer(header) or text.encode())
 
 
-async def _asked(request: Request) -> Translate:
+async def _parse_request(request: Request) -> Translate:
     sent = await request.body()
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
         tree: Any = dict(parse_qsl(sent.decode("utf-8", "replace"), keep_blank_values=True))
@@ -110,7 +112,7 @@ def _languages(name: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (ANY, name)
 
 
-def _wanted(run: "AnyRun", alternatives: int) -> dict[str, Any]:
+def _beam_settings(run: "AnyRun", alternatives: int) -> dict[str, Any]:
     """Return decoding settings with this many hypotheses and a large enough beam."""
     if not alternatives:
         return {}

@@ -18,12 +18,12 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from regard.errors import CallError
-from regard.files.chats import ENDS, REPLY, as_play
-from regard.outputs.result import Prediction
+from regard.files.lines import ENDS, REPLY, as_play
 from regard.serve import openai_schemas as asked
 from regard.serve import schemas
-from regard.serve.error_responses import RefusedError, openai_error
-from regard.serve.service import Service, begun
+from regard.serve.errors import RefusedError, openai_error
+from regard.serve.service import Service, start_events
+from regard.tasks.result import Prediction
 
 if TYPE_CHECKING:
     from regard.loading import AnyRun
@@ -40,7 +40,7 @@ def add_openai(app: FastAPI, service: Service) -> None:
         run = _writer(service, body.model)
         prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
         form = _Form(run, body.model, "cmpl-", "text_completion", lambda text: {"text": text, "logprobs": None})
-        return await _written(service, body, prompts, _drawn(run, body, body.max_tokens, []), form)
+        return await _generate(service, body, prompts, _sampling_settings(run, body, body.max_tokens, []), form)
 
     @app.post("/v1/chat/completions", response_class=Response, summary="Complete a chat, in OpenAI's form")
     async def chat(body: asked.ChatCompletion) -> Response:
@@ -53,7 +53,7 @@ def add_openai(app: FastAPI, service: Service) -> None:
             lambda text: {key: {"role": "assistant", "content": text}, "logprobs": None},
         )  # fmt: skip
         most = body.max_completion_tokens or body.max_tokens
-        return await _written(service, body, [prompt], _drawn(run, body, most, stops), form)
+        return await _generate(service, body, [prompt], _sampling_settings(run, body, most, stops), form)
 
     @app.post("/v1/embeddings", response_class=Response, summary="Embed texts, in OpenAI's form")
     async def embeddings(body: asked.Embeddings) -> Response:
@@ -91,13 +91,13 @@ class _Form:
         return "length" if _tokens(self.run, [text]) >= most else "stop"
 
 
-async def _written(
+async def _generate(
     service: Service, body: asked.Sampled, prompts: list[str], decoding: dict[str, Any], form: _Form
 ) -> Response:
     if body.stream:
         if len(prompts) > 1 or body.n > 1:
             raise RefusedError(422, "only one text can be streamed: send one prompt, and n=1", "stream")
-        events = await begun(service.stream(body.model, prompts[0], "", decoding))
+        events = await start_events(service.stream(body.model, prompts[0], "", decoding))
         return StreamingResponse(_chunks(events, decoding, form, service), media_type="text/event-stream")
     wish = schemas.Predict.model_validate({"inputs": prompts, "model": body.model, **decoding})
     found = await service.ask(service.questions.predict(wish))
@@ -130,7 +130,7 @@ def _writer(service: Service, model: str) -> "AnyRun":
     return run
 
 
-def _drawn(run: "AnyRun", body: asked.Sampled, most: int | None, stops: list[str]) -> dict[str, Any]:
+def _sampling_settings(run: "AnyRun", body: asked.Sampled, most: int | None, stops: list[str]) -> dict[str, Any]:
     """Return decoding settings. Without a seed, each request is sampled differently."""
     own = run.recipe.model_dump()["decoding"]["max_length"]
     return {"seed": secrets.randbelow(1 << 31), "max_length": min(own, 1000), **body.sampling(most, stops)}

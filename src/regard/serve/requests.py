@@ -6,25 +6,22 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from regard.arriving import Answers, Take, at_once
 from regard.errors import CallError, nearest
 from regard.look import AttentionRecord
 from regard.look.value_table import ValueTable
 from regard.serve import schemas
-from regard.serve.error_responses import RefusedError
-from regard.serve.examples import PREFIX as EXAMPLE
-from regard.serve.examples import ModelExamples
-from regard.serve.limits import Limits
-from regard.serve.record_cache import Recent
-from regard.serve.record_selection import require_sendable, token_cell
+from regard.serve.errors import Limits, RefusedError
+from regard.serve.records import Recent, require_sendable, token_cell
 from regard.serve.running import Work
-from regard.serve.uploads import WHAT, Uploads, table_text
+from regard.serve.uploads import EXAMPLE_PREFIX as EXAMPLE
+from regard.serve.uploads import WHAT, ModelExamples, Uploads, table_text
+from regard.work import Answers, Take, at_once
 
 if TYPE_CHECKING:
     from regard.loading import AnyRun
 
 
-class Question(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A query to a model. `group`: queries that can be decoded together; None for one that runs alone."""
 
     model: str
@@ -33,7 +30,7 @@ class Question(NamedTuple):
     group: Any = None
 
 
-class Questions:
+class RequestParser:
     def __init__(self, runs: "Mapping[str, AnyRun]", limits: Limits, uploads: Uploads, examples: ModelExamples) -> None:
         self._runs, self._limits, self._uploads, self._examples = runs, limits, uploads, examples
         self._recent = {name: Recent() for name in runs}
@@ -88,7 +85,7 @@ class Questions:
         return list(zip(parts, kinds, strict=True))
 
     # ------------------------------------------------------------------------------------------------------- outputs
-    def predict(self, body: schemas.Predict) -> Question:
+    def predict(self, body: schemas.Predict) -> ParsedRequest:
         name, run = self.find(body.model)
         if len(body.inputs) > self._limits.max_inputs:
             raise RefusedError(422, f"{len(body.inputs)} inputs: send {self._limits.max_inputs} at most", "inputs")
@@ -99,7 +96,7 @@ class Questions:
         decoding = body.decoding()
 
         def joining(take: Take) -> Answers:
-            answers = run.predict_arriving(take, given=partial(self.given, name), prefix=body.prefix, **decoding)
+            answers = run.predict_arriving(take, parse=partial(self.given, name), prefix=body.prefix, **decoding)
             for arrived, found in answers:
                 yield arrived, found if isinstance(found, Exception) else found.as_dict() | {"input": arrived.one}
 
@@ -117,22 +114,22 @@ class Questions:
         # Sampling may depend on the position in a batch: run alone, so that the same seed gives the same output.
         by_itself = _random(run, decoding) and not (joins and run.job.output.draws_alone)
         work = joining if joins else partial(at_once, at_a_time)
-        return Question(name, body.inputs, work, None if by_itself else same)
+        return ParsedRequest(name, body.inputs, work, None if by_itself else same)
 
     # ---------------------------------------------------------------------------------------------------------- looks
-    def look(self, body: schemas.Look) -> Question:
+    def look(self, body: schemas.Look) -> ParsedRequest:
         """Return a query whose result is a record."""
-        name, ask = self._asking(body, _about(body))
-        return Question(name, [body.text], once(ask))
+        name, ask = self._span_reader(body, _about(body))
+        return ParsedRequest(name, [body.text], once(ask))
 
-    def remembered_look(self, body: schemas.Part, answer: Callable[[AttentionRecord], Any]) -> Question:
+    def remembered_look(self, body: schemas.PartOut, answer: Callable[[AttentionRecord], Any]) -> ParsedRequest:
         """Return a cached query for a page, which fetches several parts; `answer` is applied to the record."""
         about = _about(body) | {"evidence": True} if body.part == "evidence" else {}
-        name, ask = self._asking(body, about)
+        name, ask = self._span_reader(body, about)
         key = (*_key(body), *about.values())
-        return Question(name, [body.text], once(lambda: answer(self._recent[name].get(key, ask))))
+        return ParsedRequest(name, [body.text], once(lambda: answer(self._recent[name].get(key, ask))))
 
-    def _asking(self, body: schemas.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
+    def _span_reader(self, body: schemas.Look, about: dict[str, Any]) -> tuple[str, Callable[[], AttentionRecord]]:
         name, run = self.find(body.model)
         for field in ("text", "output", "prefix", "instead"):
             self.require_short(getattr(body, field) or "", field)
@@ -142,7 +139,7 @@ class Questions:
                 self.given(name, body.text), output=body.output, prefix=body.prefix, method=body.method,
                 without=body.without, instead=body.instead, **about, **body.decoding(),
             )  # fmt: skip
-            return _named(record, name, self._told(name, body.text, record.input))
+            return _with_served_name(record, name, self._told(name, body.text, record.input))
 
         return name, ask
 
@@ -152,9 +149,9 @@ class Questions:
         path = text.startswith(EXAMPLE) and says == run.job.input.name(self.given(name, text))
         if not path and not {"image", "sound"} & set(run.job.input.kinds):
             return None
-        return ": ".join(_shown(part, kind) for part, kind in self._parts(run, text))
+        return ": ".join(_show_part(part, kind) for part, kind in self._parts(run, text))
 
-    def explain(self, body: schemas.Explain) -> Question:
+    def explain(self, body: schemas.Explain) -> ParsedRequest:
         """Return a query whose result is a table."""
         name, run = self.find(body.model)
         for field in ("text", "output", "prefix", "against_input", "exchange", "instead"):
@@ -164,21 +161,21 @@ class Questions:
             other = None if body.against_input is None else self.given(name, body.against_input)
             return run.explain(self.given(name, body.text), body.how, against_input=other, **body.options())
 
-        return Question(name, [body.text], once(ask))
+        return ParsedRequest(name, [body.text], once(ask))
 
-    def profile(self, body: schemas.Profile) -> Question:
+    def profile(self, body: schemas.Profile) -> ParsedRequest:
         """Return a query whose result is a table."""
         name, run = self.find(body.model)
 
         def ask() -> ValueTable:
             return run.role_history() if body.training else run.head_profile(body.inputs)
 
-        return Question(name, [""], once(ask))
+        return ParsedRequest(name, [""], once(ask))
 
-    def weight(self, body: schemas.Weight) -> Question:
+    def weight(self, body: schemas.WeightOptions) -> ParsedRequest:
         """Return a query whose result is a dictionary."""
-        look = schemas.Part(**body.model_dump(include={"text", "model", "output", "prefix", "without"}))
-        name, seen = self._asking(look, {})
+        look = schemas.PartOut(**body.model_dump(include={"text", "model", "output", "prefix", "without"}))
+        name, seen = self._span_reader(look, {})
         run, key = self._runs[name], _key(look)
 
         def told() -> dict[str, Any]:
@@ -192,7 +189,7 @@ class Questions:
             )  # fmt: skip
             return found.as_dict()
 
-        return Question(name, [body.text], once(told))
+        return ParsedRequest(name, [body.text], once(told))
 
     # --------------------------------------------------------------------------------------------------------- files
     def upload(self, model: str | None, content: bytes) -> schemas.Uploaded:
@@ -239,14 +236,14 @@ def _random(run: "AnyRun", decoding: Mapping[str, Any]) -> bool:
     return isinstance(settings, _MayDraw) and settings.model_copy(update=decoding).random
 
 
-def _shown(part: str, kind: str) -> str:
+def _show_part(part: str, kind: str) -> str:
     if kind not in WHAT:
         return part
     number = part.removeprefix(EXAMPLE)
     return f"example {int(number) + 1}" if part.startswith(EXAMPLE) and number.isdecimal() else WHAT[kind]
 
 
-def _named(record: AttentionRecord, model: str, what: str | None) -> AttentionRecord:
+def _with_served_name(record: AttentionRecord, model: str, what: str | None) -> AttentionRecord:
     """Replace the path in a record by the name under which the model is served."""
     told = {"model": model} | ({} if what is None else {"input": what})
-    return replace(record, **told, beams=tuple(_named(beam, model, what) for beam in record.beams))
+    return replace(record, **told, beams=tuple(_with_served_name(beam, model, what) for beam in record.beams))

@@ -5,18 +5,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.arriving import Answers, Arrived, Take
 from regard.errors import CallError
-from regard.work import limited
+from regard.work import Answers, QueuedInput, Take, on_step
 
 Work = Callable[[Take], Answers]
 
 
-class UnwantedError(Exception):
+class CancelledRequestError(Exception):
     """The request was cancelled by its client."""
 
 
-class Answer(Future[list[Any]]):
+class RequestAnswer(Future[list[Any]]):
     """The answer to a request. Cancelling it before its start is free; later, the work ends at its next step."""
 
     def __init__(self) -> None:
@@ -35,15 +34,15 @@ class Request:
     group: Hashable | None
     inputs: list[str]
     work: Work
-    answer: Answer = field(default_factory=Answer)
-    answers: dict[Arrived, Any] = field(default_factory=dict)  # of inputs that have been started
+    answer: RequestAnswer = field(default_factory=RequestAnswer)
+    answers: dict[QueuedInput, Any] = field(default_factory=dict)  # of inputs that have been started
     answered: int = 0
     spent: float = 0.0  # vectors
 
-    def take(self, most: int) -> list[Arrived]:
+    def take(self, most: int) -> list[QueuedInput]:
         """Return the next inputs, at most `most`."""
         begun = len(self.answers)
-        some = [Arrived(one, begun + place, self) for place, one in enumerate(self.inputs[begun : begun + most])]
+        some = [QueuedInput(one, begun + place, self) for place, one in enumerate(self.inputs[begun : begun + most])]
         self.answers.update(dict.fromkeys(some))
         return some
 
@@ -62,7 +61,7 @@ class Request:
 class RunningBatch:
     def __init__(
         self,
-        take: Callable[[int], list[tuple[Request, Arrived]]],
+        take: Callable[[int], list[tuple[Request, QueuedInput]]],
         pause: Callable[[], None],
         joined: Callable[[int, int], None],
         *,
@@ -74,7 +73,7 @@ class RunningBatch:
         `joined` is called with the numbers of new requests and inputs."""
         self._take_next, self._pause, self._joined = take, pause, joined
         self._max_batch, self._max_work = max_batch, max_work
-        self._open: dict[Arrived, Request] = {}
+        self._open: dict[QueuedInput, Request] = {}
 
     def run(self, work: Work) -> bool:
         """Run a batch; return whether there was work."""
@@ -82,7 +81,7 @@ class RunningBatch:
         if not first[0]:
             return False
         try:
-            with limited(self._between):
+            with on_step(self._share_cost):
                 for arrived, answer in work(lambda: first.pop() if first else self._take()):
                     self._answer(arrived, answer)
         except BaseException as error:
@@ -90,39 +89,39 @@ class RunningBatch:
                 request.fail(error)
         return True
 
-    def _take(self) -> list[Arrived]:
+    def _take(self) -> list[QueuedInput]:
         self._drop()
         taken = self._take_next(self._max_batch - len(self._open))
         self._open.update({arrived: request for request, arrived in taken})
         self._joined(sum(arrived.number == 0 for _, arrived in taken), len(taken))
         return [arrived for _, arrived in taken]
 
-    def _answer(self, arrived: Arrived, answer: Any) -> None:
-        request = self._open.pop(arrived, None)
+    def _answer(self, queued: QueuedInput, answer: Any) -> None:
+        request = self._open.pop(queued, None)
         if request is None or request.answer.done():
             return
         if isinstance(answer, Exception):
             return request.fail(answer)
-        request.answers[arrived] = answer
+        request.answers[queued] = answer
         request.answered += 1
         if request.answered == len(request.inputs):
             request.answer.set_result(list(request.answers.values()))
 
-    def _between(self, vectors: int) -> None:
+    def _share_cost(self, vectors: int) -> None:
         """Charge each request for its share of the inputs in progress."""
         share = vectors / max(1, len(self._open))
         for request in self._open.values():
             request.spent += share
         self._drop()
         if not self._open:
-            raise UnwantedError
+            raise CancelledRequestError
         self._pause()
 
     def _drop(self) -> None:
         """Drop requests that were cancelled or that cost too much."""
         for request in {*self._open.values()}:
             if request.answer.unwanted:
-                request.fail(UnwantedError())
+                request.fail(CancelledRequestError())
             elif request.spent > self._max_work:
                 request.fail(
                     CallError(

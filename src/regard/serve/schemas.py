@@ -33,7 +33,7 @@ class Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Sampling(Body):
+class SamplingOptions(Body):
     """Sampling settings, used if `sample` is true."""
 
     sample: bool | None = Field(None, description="sample from the model's distribution instead of search")
@@ -50,7 +50,7 @@ class Sampling(Body):
     stop: list[Text] | None = Field(None, max_length=16, description="of a language model: texts that end the output")
 
 
-class Predict(Sampling):
+class Predict(SamplingOptions):
     """Fields that are not given have the values of the run's recipe."""
 
     inputs: list[Text] = Field(min_length=1, description="texts")
@@ -72,7 +72,7 @@ class Predict(Sampling):
         return self.model_dump(exclude={"model", "inputs", "prefix", "attention", "without"}, exclude_none=True)
 
 
-class Stream(Sampling):
+class StreamOptions(SamplingOptions):
     """Greedy, or sampled if sample is true: with beam search the first token is known only at the end."""
 
     text: Text
@@ -84,7 +84,7 @@ class Stream(Sampling):
         return given | {"beam": 1, "n_best": 1, "coverage_penalty": 0.0}
 
 
-class Look(Sampling):
+class Look(SamplingOptions):
     """Without kind, layer and head, all attentions are returned; with them, only the selected ones."""
 
     text: Text
@@ -103,7 +103,7 @@ class Look(Sampling):
 
     def decoding(self) -> dict[str, Any]:
         """Return the decoding settings."""
-        return self.model_dump(include={*Sampling.model_fields, "n_best", "beam"}, exclude_none=True)
+        return self.model_dump(include={*SamplingOptions.model_fields, "n_best", "beam"}, exclude_none=True)
 
 
 class Explain(Body):
@@ -149,7 +149,7 @@ class TableOut(BaseModel):
     words: list[list[str]] | None = None
 
 
-class Picture(Look):
+class PictureOptions(Look):
     """A picture, drawn as by: regard look RUN TEXT -o FILE."""
 
     format: Literal["png", "svg", "pdf", "html"] = "png"
@@ -165,7 +165,7 @@ class Picture(Look):
     same_output: bool = Field(True, description="force the first model's output on the second")
 
 
-class Part(Look):
+class PartOut(Look):
     """One part of a record, for the page."""
 
     part: Literal["outline", "table", "heads", "maps", "evidence"] = "outline"
@@ -174,7 +174,7 @@ class Part(Look):
     specials: bool = True
 
 
-class Weight(Body):
+class WeightOptions(Body):
     """Explanation of one weight of /api/look. Without layer or head, those with the largest weight are used."""
 
     text: Text

@@ -14,8 +14,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from regard.serve.connections import BoundedConnection
-from regard.serve.limits import Limits
+from regard.serve.errors import Limits
+from regard.serve.middleware import BoundedConnection
 
 GRACE = 1.0  # seconds in which connected clients may still send requests
 
@@ -35,7 +35,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.service.stopping = True
-        waiting = [one for place in sockets or [] for one in accepted(place)]
+        waiting = [one for place in sockets or [] for one in pending_connections(place)]
         for server in self.servers:
             server.close()
         for one in waiting:
@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
         return made(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
 
-def accepted(place: socket.socket) -> list[socket.socket]:
+def pending_connections(place: socket.socket) -> list[socket.socket]:
     """Return connections in the system's queue: closing the socket would reset them."""
     found = []
     place.setblocking(False)

@@ -37,8 +37,8 @@ class SizedSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_from_size(cls, given: Any) -> Any:
-        return {**cls.sizes.get(str(given.get("size")), {}), **given} if isinstance(given, dict) else given
+    def _fill_from_size(cls, value: Any) -> Any:
+        return {**cls.sizes.get(str(value.get("size")), {}), **value} if isinstance(value, dict) else value
 
 
 def head_problems(
@@ -132,3 +132,87 @@ class TransformerSettings(SizedSettings):
         yield from head_problems(self.width, self.heads, self.kv_heads, self.positions)
         if self.positions not in {"sinusoidal", "learned"} and self.combine == "concat":
             yield "combine", f"has no effect with positions={self.positions}, which add nothing to the word vectors"
+
+
+# Settings of an encoder alone, BERT style: its sizes, or the run folder of a trained encoder.
+
+
+class EncoderSettings(Settings):
+    """A Transformer encoder. BERT: norm_first=false, activation=gelu, positions=learned, token_types=2,
+    embedding_norm=true, eps=1e-12, pooler=true."""
+
+    kind: Literal["transformer"] = Field("transformer", description="transformer, or pretrained: a trained one")
+    width: int = Field(256, ge=1, description="width of the vectors between layers (d_model)")
+    layers: int = Field(4, ge=1, description="depth")
+    heads: int = Field(4, ge=1, description="attention heads")
+    feed_forward: int = Field(1024, ge=1, description="width inside the feed-forward layers")
+    norm_first: bool = Field(True, description="normalize before each part (pre-norm) rather than after it (post-norm)")
+    norm: Literal["layer", "rms"] = Field("layer", description="layer norm or root-mean-square norm")
+    eps: float = Field(1e-5, gt=0, description="what the norms add to the variance, against division by zero")
+    activation: Literal["relu", "gelu", "gelu_tanh", "swish", "swiglu"] = Field(
+        "gelu", description="inside the feed-forward layers; gelu_tanh approximates gelu"
+    )
+    positions: Literal["learned", "sinusoidal", "rotary", "none"] = Field(
+        "learned", description="how the model knows the order of words"
+    )
+    max_positions: int = Field(512, ge=1, description="longest sequence, in tokens")
+    token_types: int = Field(0, ge=0, description="kinds of segments (question, document) with a vector each; 0: none")
+    embedding_norm: bool = Field(False, description="normalize the sum of word, position and type vectors")
+    pooler: bool = Field(False, description="a tanh layer on the first token's vector gives the summary of a text")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="share of attention weights dropped in training")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from head_problems(self.width, self.heads, positions=self.positions)
+
+
+class PretrainedSettings(Settings):
+    """The encoder of another run: one that `regard import` made, or one that was trained here."""
+
+    kind: Literal["pretrained"] = Field("pretrained", description="transformer, or pretrained: a trained one")
+    path: str = Field(description="folder of the run whose encoder training starts from, such as runs/minilm")
+    dropout: float | None = Field(None, ge=0, lt=1, description="another dropout than the encoder was trained with")
+
+
+# Settings of pooling: how the vectors of the encoder output become one vector.
+
+
+class PoolingSettings(Settings):
+    pooling: Literal["attention", "mean", "max", "summary"] = Field(
+        "attention", description="how the vectors become one; summary: the last states, or the mean of a Transformer"
+    )
+    score: ScoreName = Field("additive", description="attention score function; pooling=attention only")
+
+
+# Settings of sampling tokens from a model's distribution, for texts and pictures.
+
+COLDEST = 0.001  # scores divided by less overflow; sampling gives the most probable token anyway
+
+
+def _drawable(temperature: float) -> float:
+    if 0 < temperature < COLDEST:
+        raise ValueError(f"should be 0 (the most probable token) or at least {COLDEST}")
+    return temperature
+
+
+Temperature = Annotated[float, AfterValidator(_drawable)]
+
+
+class SamplingSettings(Settings):
+    """temperature=0 takes the most probable token; the same seed gives the same samples."""
+
+    temperature: Temperature = Field(1.0, ge=0, description="below 1 sharpens the distribution; 0 is greedy")
+    top_k: int = Field(0, ge=0, description="sample from the k most probable tokens only; 0 is all")
+    top_p: float = Field(1.0, gt=0, le=1, description="sample from the fewest tokens whose probabilities sum to this")
+    seed: int = Field(0, ge=0, description="random seed of sampling; the same seed gives the same output")
+
+    n_best: int = Field(1, ge=1, le=1000, description="outputs returned for each input, best first")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.n_best > 1 and not self.temperature:
+            yield "n_best", "requests several outputs, but temperature=0 gives the same one every time: set temperature"
+
+    @property
+    def random(self) -> bool:
+        """Whether outputs are sampled instead of the most probable ones."""
+        return self.temperature > 0

@@ -12,9 +12,9 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model
@@ -22,6 +22,8 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.files import atomic
+from regard.settings.training import FALLING, direction
+from regard.training.metrics import Record
 
 ASIDE = ".old.part"
 RUN, TENSORS, SUMS = "run.json", "tensors.safetensors", "SHA256SUMS"
@@ -62,7 +64,7 @@ class Checkpoints:
         steps = self.steps()
         self._remove([self._place(old) for old in steps[: -self.keep]])
 
-    def latest(self, say: Callable[[str], None]) -> int | None:
+    def latest(self, report: Callable[[str], None]) -> int | None:
         """Return the step of the newest undamaged checkpoint; report each damaged one."""
         self._recover()
         steps = self.steps()
@@ -70,7 +72,7 @@ class Checkpoints:
             damage = self.damage(step)
             if damage is None:
                 return step
-            say(f"the checkpoint of step {step} is damaged ({damage}); trying the one before")
+            report(f"the checkpoint of step {step} is damaged ({damage}); trying the one before")
         if steps:
             raise RegardError(
                 f"all checkpoints in {self.folder} are damaged; remove {self.folder.parent} to train from the start"
@@ -144,3 +146,108 @@ def refuse_what_is_no_number(weights: Tensors, file: Path) -> None:
 def _sha256(file: Path) -> str:
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+# The state of a run, and its result.
+
+
+@dataclass
+class LossWindow:
+    """Sums over the good steps since the last line of metrics."""
+
+    steps: int = 0
+    total: float = 0.0
+    count: float = 0.0
+    length: float = 0.0  # gradient norm
+
+    def add(self, total: float, count: float, length: float) -> None:
+        self.steps, self.total, self.count = self.steps + 1, self.total + total, self.count + count
+        self.length += length
+
+
+@dataclass
+class RunPlan:
+    """State of `Budget` in a run with a time limit. Without a limit all fields are 0, as the step is enough."""
+
+    last: float = 0.0  # planned last step; 0 before the plan is made
+    position: float = 0.0  # of the next step, between 0 and `last`
+    pace: float = 0.0  # seconds of a step
+    timed: int = 0  # steps that were timed
+    validation: float = 0.0  # seconds of the last validation
+
+
+@dataclass
+class RunState:
+    """Everything that exact resume needs besides weights and optimizer state. All fields are plain JSON."""
+
+    step: int = 0
+    epoch: int = 0
+    index: int = 0  # batches of the epoch that were used
+    seconds: float = 0.0
+    busy: float = 0.0  # seconds of training, without validation and saving
+    waiting: float = 0.0  # of these, seconds of waiting for data
+    items: int = 0  # counted by the loss: tokens, labels, ...
+    skipped: int = 0
+    bad_in_a_row: int = 0
+    worse_in_a_row: int = 0  # validations since the best
+    validated: int = -1  # step of the last validation
+    best: dict[str, Any] | None = None  # {"step", "value", "scores"}
+    history: list[Record] = field(default_factory=list)  # a record for each validation
+    window: LossWindow = field(default_factory=LossWindow)
+    plan: RunPlan = field(default_factory=RunPlan)
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any]) -> "RunState":
+        return cls(**{**tree, "window": LossWindow(**tree["window"]), "plan": RunPlan(**tree["plan"])})
+
+
+class Result(NamedTuple):
+    """`stopped_by` names the limit that ended the run: max_steps, max_epochs, time_limit or patience."""
+
+    step: int
+    best: dict[str, Any] | None
+    history: list[Record]
+    seconds: float
+    stopped_by: str
+    waiting: float = 0.0  # share of the training time spent waiting for data
+
+
+# Check whether a run may resume with a recipe: settings that influence the weights must not differ.
+
+FREE = {
+    *("about", "needs", "expected", "variants", "decoding", "data.test", "data.alignments", "data.cache"),
+    *("data.zero_shot",),
+    *(f"training.{name}" for name in ("max_steps", "max_epochs", "time_limit", "patience", "save_every", "keep")),
+    *(f"training.{name}" for name in ("log_every", "looks", "tensorboard", "score_test", "device", "threads", "shard")),
+}
+# Some schedules fall until the end of the run, so its limits influence the weights.
+ENDS = {"training.max_steps", "training.max_epochs", "training.time_limit"}
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return `training.learning_rate: 0.001 → 0.002`, one line for each setting that differs but must not."""
+    before, after = _flat(old), _flat(new)
+    schedule = after.get("training.schedule")
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) == after.get(name):
+            continue
+        if schedule in FALLING and name in ENDS:
+            why = f"training.schedule={schedule} falls until then"
+            found.append(f"{name}: {before.get(name)} → {after.get(name)} ({why})")
+        elif not any(name == free or name.startswith(free + ".") for free in FREE):
+            found.append(f"{name}: {before.get(name)} → {after.get(name)}")
+    return found
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested sections to dotted names. Tuples and lists are equal here, as in JSON."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = list(value) if isinstance(value, tuple) else value
+    if flat.get("training.mode") == "auto":
+        flat["training.mode"] = direction(str(flat.get("training.metric")))
+    return flat

@@ -5,15 +5,38 @@ that happens: stale locks cannot occur. The file names the process that holds it
 """
 
 import os
+import re
+import signal
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
 
 from regard.errors import CallError
-from regard.training.lock_file import LOCK
 from regard.training.parallel import Parallel
+
+# Reader of a lock file: the process that trains in a folder.
+
+LOCK = "lock"
+
+
+class Holder(NamedTuple):
+    process: int
+    host: str
+
+
+def holder(file: Path) -> Holder | None:
+    """Return the process that wrote the lock file, if the file exists; the process may be dead."""
+    try:
+        found = re.match(r"process (\d+) on (\S+), since", file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return None if found is None else Holder(int(found[1]), found[2])
+
 
 try:
     import fcntl
@@ -25,7 +48,7 @@ BEYOND = 2**30  # the locked byte of the file on Windows, where a locked byte ca
 
 
 @contextmanager
-def locked(folder: Path, parallel: Parallel) -> Iterator[None]:
+def lock_folder(folder: Path, parallel: Parallel) -> Iterator[None]:
     """Hold the lock of the folder for the block (in process 0), or raise a `CallError` in all processes."""
     handle: int | None = None
     is_new = not folder.exists()
@@ -89,3 +112,37 @@ def _holder(file: Path) -> str:
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+# Ctrl-C and SIGTERM: finish the step, save, exit. A second Ctrl-C exits at once and loses only the last steps.
+
+
+class Stopped(KeyboardInterrupt):
+    """Training was stopped by a signal and has saved its state; the same call resumes it. Exit code 130."""
+
+
+class Interrupt:
+    """Signal handler while open; `asked` is whether a stop was requested."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.asked = False
+        self._say = report
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> "Interrupt":
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers in the main thread only
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+        self._say("stopping after this step; Ctrl-C again stops at once, without saving")

@@ -17,18 +17,15 @@ from torch import Tensor, nn
 
 from regard.errors import CallError, RegardError
 from regard.settings.training import TrainingSettings
-from regard.training import limits
+from regard.training import budget
 from regard.training.budget import Budget
-from regard.training.checkpoint import Checkpoint, Checkpoints, write_weights
-from regard.training.device import pick_device
-from regard.training.fingerprint import differences
-from regard.training.interrupt import Interrupt, Stopped
-from regard.training.lora import merged, save_adapters
+from regard.training.checkpoint import Checkpoint, Checkpoints, LossWindow, Result, RunState, differences, write_weights
+from regard.training.initial_weights import merge_adapters, save_adapters
+from regard.training.lock import Interrupt, Stopped
 from regard.training.metrics import Metrics
-from regard.training.parallel import Parallel
+from regard.training.optimizer import BatchSource
+from regard.training.parallel import Parallel, pick_device
 from regard.training.progress import display
-from regard.training.protocols import Batches
-from regard.training.run_state import Result, RunState, Window
 from regard.training.update import Update
 
 READ_EVERY = 10  # steps between reads of results from the device, because each read waits for it
@@ -47,7 +44,7 @@ class DivergenceError(RegardError):
 
 def fit(
     model: nn.Module,
-    batches: Batches,
+    batches: BatchSource,
     settings: TrainingSettings,
     folder: str | Path,
     *,
@@ -101,7 +98,7 @@ class _Trainer:
     def __init__(
         self,
         model: nn.Module,
-        batches: Batches,
+        batches: BatchSource,
         settings: TrainingSettings,
         folder: Path,
         evaluate: Evaluate | None,
@@ -196,7 +193,7 @@ class _Trainer:
         return group
 
     def _limit(self) -> str:
-        return limits.reached(self.run, self.settings, self.budget.out_of_time)
+        return budget.reached_limit(self.run, self.settings, self.budget.out_of_time)
 
     def _step(self, group: list[tuple[Any, int, int]]) -> None:
         run = self.run
@@ -285,10 +282,10 @@ class _Trainer:
             "skipped": run.skipped,
             "seconds": round(run.seconds, 3),
         }
-        run.window, self.busy, self.waited = Window(), 0.0, 0.0
+        run.window, self.busy, self.waited = LossWindow(), 0.0, 0.0
         if self.metrics is not None:
             self.metrics.write(record)
-            done = limits.share_done(run, self.settings, self.passes)
+            done = budget.share_done(run, self.settings, self.passes)
             self.progress.train(record, done, run.seconds * (1 - done) / done if done else None)
 
     # ---------------------------------------------------------------------------------- validate, save, restore
@@ -300,7 +297,7 @@ class _Trainer:
         self._read()
         scores, text = None, ""
         self.parallel.seed(settings.seed, run.step)
-        with self.update.averaged(), self.parallel.validating(self.model) as whole, torch.no_grad():
+        with self.update.use_average(), self.parallel.validating(self.model) as whole, torch.no_grad():
             if whole is not None:
                 scores = self.evaluate(whole)
                 text = self.sample(whole) if self.sample is not None else ""
@@ -354,7 +351,7 @@ class _Trainer:
     def _write_weights(self) -> None:
         weights = self.update.weights()
         if self.parallel.main:
-            write_weights(merged(weights), self.folder / "model.safetensors")
+            write_weights(merge_adapters(weights), self.folder / "model.safetensors")
             save_adapters(weights, self.folder, str((self.config.get("start") or {}).get("run", "")))
         self._tick()
 

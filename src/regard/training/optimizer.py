@@ -9,7 +9,10 @@ where another tensor is 1 (made for torch's gradient scaler). So clipping needs 
 and skipping a bad step does not wait for the GPU.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -17,8 +20,182 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from regard.settings.training import TrainingSettings
-from regard.training.muon import Muon, hidden_matrices
-from regard.training.protocols import Paced
+
+# Muon: momentum whose matrices are made orthogonal before they are used.
+#
+#     m ← μ m + (1−μ) g,    u = (1−μ) g + μ m                       (Nesterov)
+#     θ ← θ − η (0.2 √max(rows, columns) · polar(u) + λ θ)          polar(U Σ Vᵀ) = U Vᵀ
+#
+# Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks" (kellerjordan.github.io/posts/muon). A
+# gradient of a matrix has few large singular values; with all of them made 1, every direction is learnt alike. The
+# factor 0.2 √max(rows, columns) gives a step the size of AdamW's, so that one learning rate and one decay λ serve for
+# both: Liu et al. 2025, section 2.2 (arXiv:2502.16982).
+#
+# polar(u) is approached by Newton-Schulz steps, which are matrix products only:
+#
+#     X₀ = u / |u|,    A = X Xᵀ,    X ← a X + (b A + c A²) X
+#
+# with Jordan's (a, b, c), which send all singular values to between 0.7 and 1.2 in five steps: exactness gains
+# nothing.
+#
+# Where we differ: matrices of one shape are processed together, as one batch of products. Like the fused AdamW of
+# torch, a step divides the gradient by a tensor, and changes nothing where another tensor is 1.
+
+COEFFICIENTS, ROUNDS = (3.4445, -4.7750, 2.0315), 5
+SIZE = 0.2  # root mean square of a step, as usual for AdamW
+
+
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """Return the matrices in lists of modules (repeated layers), without embeddings and the output layer."""
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    found = dict.fromkeys(weight for blocks in lists for weight in blocks.parameters() if weight.ndim == 2)
+    tables = {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
+    return [weight for weight in found if weight not in tables and weight.requires_grad]
+
+
+class Muon:
+    def __init__(self, weights: Sequence[Tensor], *, momentum: float, weight_decay: float) -> None:
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.groups: dict[torch.Size, list[Tensor]] = {}
+        for weight in weights:
+            self.groups.setdefault(weight.shape, []).append(weight)
+        self.memory = {shape: torch.stack([w.detach() for w in group]).zero_() for shape, group in self.groups.items()}
+
+    @torch.no_grad()
+    def step(self, rate: float, divisor: Float[Tensor, ""], skip: Float[Tensor, ""]) -> None:
+        """Update with gradient / divisor, or change nothing where skip is 1. The gradients are overwritten."""
+        for shape, group in self.groups.items():
+            if all(weight.grad is None for weight in group):
+                continue  # like AdamW: weights without a gradient do not change or decay
+            memory = self.memory[shape]
+            gradient = torch.stack([_gradient(weight) for weight in group]) / divisor.to(memory.dtype)
+            gradient = gradient.masked_fill(skip.bool(), 0.0)  # also where it is NaN
+            keep = 1.0 - skip
+            memory.lerp_(gradient, keep.to(memory.dtype) * (1.0 - self.momentum))
+            update = orthogonal(gradient.lerp_(memory, self.momentum))
+            scale = -rate * SIZE * math.sqrt(max(shape)) * keep
+            torch._foreach_mul_(group, 1.0 - rate * self.weight_decay * keep)  # pyright: ignore[reportPrivateImportUsage]
+            torch._foreach_add_(group, list((update * scale).unbind()))  # pyright: ignore[reportPrivateImportUsage]
+            for weight in group:
+                weight.grad = None
+
+    def tensors(self, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
+        """Return the state by name of weight."""
+        return {
+            f"{names[weight]}.momentum": memory
+            for shape, group in self.groups.items()
+            for weight, memory in zip(group, self.memory[shape].unbind(), strict=True)
+        }
+
+    def restore(
+        self, saved: dict[str, Tensor], names: Mapping[Tensor, str], fill: Callable[[Tensor, Tensor], None]
+    ) -> None:
+        for name, memory in self.tensors(names).items():
+            fill(memory, saved[name])
+
+
+def orthogonal(update: Float[Tensor, "B m n"]) -> Float[Tensor, "B m n"]:
+    """Return polar(U) of each matrix, approximated by Newton-Schulz."""
+    a, b, c = COEFFICIENTS
+    tall = update.shape[-2] > update.shape[-1]
+    x = update.mT if tall else update  # the smaller side first: A is then the smaller of the two squares
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-20)
+    if x.device.type == "cuda":  # Jordan's choice: a GPU is many times faster at it, and singular values are about 1
+        x = x.bfloat16()
+    for _ in range(ROUNDS):
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return (x.mT if tall else x).to(update.dtype)
+
+
+def _gradient(weight: Tensor) -> Tensor:
+    return torch.zeros_like(weight) if weight.grad is None else weight.grad
+
+
+class Average:
+    """A running average of the weights, which varies less than the weights of single steps.
+
+        θ̄ ← θ̄ + (1 − d_s) (θ − θ̄),      d_s = min(d, (1 + s)/(10 + s))
+
+    Polyak & Juditsky 1992; exponential as in Kingma & Ba 2014, section 7.2 (arXiv:1412.6980). d_s is smaller in the
+    first steps, to forget the random start. The mean of the last checkpoints (Vaswani et al. 2017, section 6.1) has
+    a similar effect; the running average needs no files, and exact resume needs only two entries of state.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.weights: list[Tensor] = [weight for weight in model.parameters() if weight.requires_grad]
+        self.names = [name for name, weight in model.named_parameters() if weight.requires_grad]
+        self.mean = [weight.detach().clone() for weight in self.weights]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(self.mean, self.weights, 1 - decay)  # pyright: ignore[reportPrivateImportUsage]
+
+    @contextmanager
+    def use_average(self) -> Iterator[None]:
+        """Use the averaged weights for validation and saving; restore the current weights at the end."""
+        own = [weight.detach().clone() for weight in self.weights]
+        self._put(self.mean)
+        try:
+            yield
+        finally:
+            self._put(own)
+
+    @torch.no_grad()
+    def _put(self, values: list[Tensor]) -> None:
+        for weight, value in zip(self.weights, values, strict=True):
+            weight.copy_(value)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(zip(self.names, self.mean, strict=True))
+
+
+# The interfaces between the loop and the models and data it trains, independent of any job.
+
+
+@runtime_checkable
+class LossSum(Protocol):
+    """What a trainable model's `forward(batch)` returns: the *sum* of the loss and how many items were summed."""
+
+    @property
+    def total(self) -> Tensor: ...
+    @property
+    def count(self) -> Any: ...
+
+
+@runtime_checkable
+class HasParameterGroups(Protocol):
+    """A model whose parts have learning rates relative to the schedule's."""
+
+    def rates(self) -> dict[Tensor, float]: ...
+
+
+@runtime_checkable
+class InStages(Protocol):
+    """A model whose parts are trained one after the other: no step has a gradient for all weights."""
+
+    in_stages: bool
+
+
+@runtime_checkable
+class TrainingBatch(Protocol):
+    """One process's share of a batch."""
+
+    def to(self, device: Any) -> Any: ...
+
+
+@runtime_checkable
+class BatchSource(Protocol):
+    """The data in an order that depends only on (seed, epoch), so that a position in it is two integers.
+
+    Batches are counted before they are split: each of `world` processes gets its part of every batch, so the same
+    position means the same data for any number of processes. A process whose part is empty gets None.
+    """
+
+    def epoch(self, number: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Any]: ...
+    def len_epoch(self, number: int) -> int: ...
 
 
 def decaying(model: nn.Module) -> set[nn.Parameter]:
@@ -37,7 +214,7 @@ class Optimizer:
         }
         matrices = set(hidden_matrices(model)) if settings.optimizer == "muon" else set()
         rest = [weight for weight in self.names if weight not in matrices]
-        paces: dict[Tensor, float] = model.rates() if isinstance(model, Paced) else {}
+        paces: dict[Tensor, float] = model.rates() if isinstance(model, HasParameterGroups) else {}
         together: dict[tuple[float, float], list[Tensor]] = {}
         for weight in rest:
             decay = settings.weight_decay if weight in decays else 0.0

@@ -8,8 +8,9 @@ several machines need a shared folder.
 
 import copy
 import hashlib
+import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from itertools import count
@@ -21,10 +22,33 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
+from torch.overrides import TorchFunctionMode
 
 from regard.errors import CallError, RegardError
-from regard.training.device import pick_device
-from regard.training.protocols import InStages
+from regard.training.optimizer import InStages
+
+# The device for training and prediction.
+
+DEVICES = {"cpu", "cuda", "mps", "xpu"}  # torch has others that compute nothing, such as meta
+
+
+def pick_device(name: str, local_rank: int = 0) -> torch.device:
+    """Return the device by name; `auto` is a GPU if there is one. With several processes each takes its own GPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in DEVICES:
+        raise CallError(f"training.device={name!r}: not a device to train on; try auto, cpu, cuda or cuda:1")
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise CallError(f"training.device={name!r}: there is no CUDA GPU here; try auto or cpu")
+        device = torch.device("cuda", local_rank if device.index is None else device.index)
+        torch.cuda.set_device(device)
+    return device
+
 
 # Time limit for joining, gradients and small exchanges. A dead process is noticed at once; this is for one that
 # hangs.
@@ -234,3 +258,57 @@ def _sharding() -> Any:
     from regard.training import sharding
 
     return sharding
+
+
+# Refuse a model that does not fit into memory while it is built, before memory runs out.
+
+MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.arange}
+MOST = 5_000  # weights, each a matrix or a vector: as in several hundred layers
+LONGEST = 2**24  # size of one axis: more than any vocabulary or window has
+
+
+def within_memory(build: Callable[[], nn.Module], memory: int | None = None) -> nn.Module:
+    """Return `build()`, or raise a `CallError` as soon as it takes more than `memory` bytes (default: all memory)."""
+    with _Counting(memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        return build()
+
+
+class _Counting(TorchFunctionMode):
+    """Compute the size of every new tensor before it is made (on `meta`, which uses no memory)."""
+
+    def __init__(self, memory: int) -> None:
+        super().__init__()
+        self.memory, self.bytes, self.weights = memory, 0, 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in MAKERS:
+            self._count(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _count(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            if func is torch.arange:  # on `meta` it would import half of torch's compiler, which takes seconds
+                longest = len(range(*map(math.ceil, args)))
+                size = 8 * longest
+            else:
+                planned = func(*args, **{**kwargs, "device": "meta"})
+                longest, size = max(planned.shape, default=0), planned.nbytes
+        except (RuntimeError, TypeError, OverflowError):  # too large for torch to count
+            longest, size = LONGEST + 1, 0
+        self.bytes += size
+        self.weights += 1
+        if longest > LONGEST:
+            raise CallError(
+                f"the model is too large: a weight would have more than {LONGEST:,} rows or columns; "
+                "make the sizes of model (width, context, ...) smaller"
+            )
+        if self.bytes > self.memory:
+            raise CallError(
+                f"the model is too large for this machine: its weights alone take more than {self.memory / 1e9:,.3g} GB"
+                ", all of its memory; make the sizes of model (width, layers, ...) smaller"
+            )
+        if self.weights > MOST:
+            raise CallError(f"the model has more than {MOST:,} tables of weights; use fewer layers in model")

@@ -11,7 +11,7 @@ from rich.text import Text
 from regard.training.metrics import Record
 
 
-class Lines:
+class ProgressLines:
     """One line a record, for log files, pipes and notebooks."""
 
     def __init__(self, console: Console) -> None:
@@ -33,7 +33,7 @@ class Lines:
     def stop(self) -> None: ...
 
 
-class Display(Lines):
+class Display(ProgressLines):
     """A progress bar, the latest figures, and the latest validation with its sample. Messages scroll above it."""
 
     def __init__(self, console: Console) -> None:
@@ -77,9 +77,9 @@ class Display(Lines):
         self._live.update(Group(*rows))
 
 
-def display() -> Lines:
+def display() -> ProgressLines:
     console = Console(stderr=True)
-    return Display(console) if console.is_terminal else Lines(console)
+    return Display(console) if console.is_terminal else ProgressLines(console)
 
 
 def summary(record: Record) -> str:

@@ -18,10 +18,42 @@ from torch import Tensor, nn
 
 from regard.settings.training import TrainingSettings
 from regard.training.checkpoint import Tensors
-from regard.training.optimizer import Optimizer
+from regard.training.optimizer import Average, Optimizer
 from regard.training.parallel import Parallel
-from regard.training.spike_detector import SpikeDetector
-from regard.training.weight_average import Average
+
+ABOVE_MEDIAN = (10.0, 100.0)  # of the loss, of the gradient norm
+ABOVE_START, WINDOW = 4.0, 64
+
+
+class SpikeDetector:
+    """Detection of steps to skip: the loss or its gradient is NaN, infinite or has exploded.
+
+    The loss of an item has *exploded* when it is more than ten times its median over the last 64 good steps; the
+    gradient, when it is more than a hundred times as long. Batches of hard sentences stay well below, and are
+    clipped. Both must also be more than four times their value at the start: late in a good run, both are near
+    zero.
+
+    Everything stays on the device: the skip flag is a tensor for the fused optimizer, so no step waits for the GPU.
+    All inputs have been summed over processes before, so that all processes decide the same.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.recent = torch.full((WINDOW, 2), torch.nan, device=device)
+        self.above = torch.tensor(ABOVE_MEDIAN, device=device)
+        self.start = torch.full((2,), torch.nan, device=device)
+
+    def bad(self, step: int, seen: Float[Tensor, "2"]) -> Float[Tensor, ""]:
+        """Return 1 if a step with this (loss, gradient norm) must be skipped, else 0; NaN medians compare as False."""
+        median = self.recent.nanmedian(dim=0).values
+        exploded = (seen > self.above * median) & (seen > ABOVE_START * self.start)
+        bad = (exploded | ~seen.isfinite()).any()
+        row = self.recent[step % WINDOW]
+        row.copy_(torch.where(bad, row, seen))
+        self.start.copy_(torch.where(self.start.isnan() & ~bad, seen, self.start))
+        return bad.float()
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"spikes.recent": self.recent, "spikes.start": self.start}
 
 
 class Update:
@@ -81,12 +113,12 @@ class Update:
         count = loss.total.new_zeros((), dtype=torch.float32) + loss.count
         return (loss.total * 0, count * 0) if share is None else (loss.total, count)
 
-    def averaged(self) -> AbstractContextManager[None]:
+    def use_average(self) -> AbstractContextManager[None]:
         """Use the weights for validation and export: the averaged ones, if they are kept."""
-        return nullcontext() if self.average is None else self.average.applied()
+        return nullcontext() if self.average is None else self.average.use_average()
 
     def weights(self) -> Tensors:
-        with self.averaged():
+        with self.use_average():
             return {name: value.clone() for name, value in self.parallel.weights(self.model).items()}
 
     def tensors(self) -> dict[str, Tensors]:

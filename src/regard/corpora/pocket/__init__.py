@@ -11,10 +11,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.corpora.pair import Pair, words
+from regard.corpora.loading import SentencePair, words
 from regard.corpora.pocket.choices import Draw
-from regard.corpora.pocket.examples import EXAMPLES
-from regard.corpora.pocket.sentences import sentence
+from regard.corpora.pocket.sentences import EXAMPLES, sentence
 from regard.errors import CallError, nearest
 from regard.metrics.alignment import Gold, write_pharaoh
 
@@ -31,7 +30,7 @@ def split_of(target: str) -> str:
     return "valid" if bucket < 5 else "test" if bucket < 15 else "train"
 
 
-def stream(split: str, seed: int = 0) -> Iterator[Pair]:
+def stream(split: str, seed: int = 0) -> Iterator[SentencePair]:
     """Yield distinct pairs of a split without end. A longer reading begins with the shorter one."""
     if split not in SIZES:
         raise CallError(f"pocket has no split {split!r}{nearest(split, SIZES)}")
@@ -48,7 +47,7 @@ def stream(split: str, seed: int = 0) -> Iterator[Pair]:
         yield pair
 
 
-def pocket(split: str, size: int | None = None, seed: int = 0) -> list[Pair]:
+def pocket(split: str, size: int | None = None, seed: int = 0) -> list[SentencePair]:
     """Return the first `size` pairs of a split; by default 30,000, 500 and 1,000 for train, valid and test."""
     wanted = SIZES.get(split, 0) if size is None else size
     if wanted < 0:
@@ -56,12 +55,12 @@ def pocket(split: str, size: int | None = None, seed: int = 0) -> list[Pair]:
     return [pair for pair, _ in zip(stream(split, seed), range(wanted), strict=False)]
 
 
-def phrases(split: str) -> list[Pair]:
+def phrases(split: str) -> list[SentencePair]:
     """Return the English sentences as words, with the tags of noun phrases: B-PER, I-PER for people, B-THING, I-THING
     for everything else, O. "them" may be either, depending on the context."""
     sizes = {"train": 6_000, "valid": 500, "test": 1_000}
     pairs = pocket(split, sizes.get(split))
-    return [Pair(" ".join(words(pair.source)), " ".join(pair.phrases)) for pair in pairs]
+    return [SentencePair(" ".join(words(pair.source)), " ".join(pair.phrases)) for pair in pairs]
 
 
 def write(folder: Path | str, sizes: dict[str, int] | None = None, seed: int = 0) -> None:

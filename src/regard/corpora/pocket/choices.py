@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
-from regard.corpora.pocket.both import Phrase, chain, idiom, word
 from regard.corpora.pocket.clauses import Tense
 from regard.corpora.pocket.lexicon import (
     ANIMALS,
@@ -53,15 +52,16 @@ from regard.corpora.pocket.noun_phrases import (
     NounPhrase,
     Pronoun,
     clock,
-    counted,
     date,
     name,
     noun_phrase,
+    number_determiner,
     pronoun,
     times,
     together,
     weekday,
 )
+from regard.corpora.pocket.spanish import Phrase, chain, idiom, word
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class Draw:
     def pick(self, items: Sequence[T]) -> T:
         return items[int(self._random() * len(items))]
 
-    def weighted(self, items: Sequence[tuple[float, T]]) -> T:
+    def choose_weighted(self, items: Sequence[tuple[float, T]]) -> T:
         """Return one of the items, by weight; the weights add up to 1."""
         rest = self._random()
         for weight, item in items:
@@ -112,7 +112,7 @@ class Draw:
 
 def number(draw: Draw) -> Determiner:
     """Return a number; small ones are more common than large ones."""
-    return counted(draw.pick(NUMBERS) if draw.chance(0.5) else 2 + int(draw.pick(range(9))))
+    return number_determiner(draw.pick(NUMBERS) if draw.chance(0.5) else 2 + int(draw.pick(range(9))))
 
 
 def adjectives_for(draw: Draw, noun: Noun, kind: Sequence[Adjective], often: float) -> list[Adjective]:
@@ -145,7 +145,7 @@ def person(draw: Draw, *, adjectives: float = 0.25) -> NounPhrase:
         return noun_phrase(draw.pick(POSSESSIVES), noun, plural=plural, human=True)
     noun = draw.pick(ALL_PEOPLE)
     kind = [GREAT] if draw.chance(0.1) else adjectives_for(draw, noun, OF_PEOPLE, adjectives)
-    determiner = draw.weighted(((0.7, THE), (0.15, THIS), (0.15, THAT)))
+    determiner = draw.choose_weighted(((0.7, THE), (0.15, THIS), (0.15, THAT)))
     if plural and draw.chance(0.25):
         determiner = number(draw)
     return noun_phrase(determiner, noun, kind, plural=plural, human=True)
@@ -176,11 +176,11 @@ def thing(draw: Draw, nouns: Sequence[Noun], *, adjectives: float = 0.45, defini
     kind = NEW_OR_OLD if noun in TEXTS else OF_THINGS if noun in ALL_THINGS else ()
     chosen = adjectives_for(draw, noun, kind, adjectives) if kind else []
     if definite:
-        determiner = draw.weighted(((0.7, THE), (0.15, THIS), (0.15, THAT)))
+        determiner = draw.choose_weighted(((0.7, THE), (0.15, THIS), (0.15, THAT)))
     elif plural:
-        determiner = draw.weighted(DETERMINERS_OF_MANY) or number(draw)
+        determiner = draw.choose_weighted(DETERMINERS_OF_MANY) or number(draw)
     else:
-        determiner = draw.weighted(DETERMINERS_OF_ONE) or draw.pick(POSSESSIVES)
+        determiner = draw.choose_weighted(DETERMINERS_OF_ONE) or draw.pick(POSSESSIVES)
     if determiner is THE and not chosen and not plural and draw.chance(0.12):
         chosen = [draw.pick((FIRST, LAST))]
     return noun_phrase(determiner, noun, chosen, plural=plural)
@@ -190,7 +190,7 @@ def food(draw: Draw, nouns: Sequence[Noun]) -> NounPhrase:
     """Return uncountable food: bread, the hot soup, cold water."""
     noun = draw.pick(nouns)
     adjective = [draw.pick(OF_FOOD)] if draw.chance(0.2) and noun.english[0] != "fish" else []
-    return noun_phrase(draw.weighted(((0.65, BARE), (0.35, THE))), noun, adjective)
+    return noun_phrase(draw.choose_weighted(((0.65, BARE), (0.35, THE))), noun, adjective)
 
 
 def drink(draw: Draw) -> NounPhrase:
@@ -200,7 +200,7 @@ def drink(draw: Draw) -> NounPhrase:
     noun = DRINKS[draw.pick(("water", "milk", "wine"))]
     glass = WINE_GLASS if noun.english[0] == "wine" else TUMBLER
     plural = draw.chance(0.4)
-    held = noun_phrase(counted(draw.pick(range(2, 7))) if plural else A, glass, plural=plural)
+    held = noun_phrase(number_determiner(draw.pick(range(2, 7))) if plural else A, glass, plural=plural)
     both = chain(held, word("of", "de"), noun_phrase(BARE, noun))
     return NounPhrase(both.english, both.spanish, held.person, held.gender)
 
@@ -210,7 +210,7 @@ def place(draw: Draw) -> Phrase:
     if draw.chance(0.2):
         city = draw.pick(tuple(CITIES))
         return chain(word("in", "en"), word(city, CITIES[city]))
-    where = draw.weighted(((0.7, ("in", "en", "0-0")), (0.2, ("near", "cerca de", "0-0 0?1")), (0.1, BEHIND)))
+    where = draw.choose_weighted(((0.7, ("in", "en", "0-0")), (0.2, ("near", "cerca de", "0-0 0?1")), (0.1, BEHIND)))
     spots = [PLACES["school"], PLACES["station"], PLACES["market"]] if where is BEHIND else list(PLACES.values())
     return chain(idiom(*where), noun_phrase(THE, draw.pick(spots)))
 

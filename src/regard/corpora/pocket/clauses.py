@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from regard.corpora.pocket.both import English, Phrase, Spanish, chain, marked, word
 from regard.corpora.pocket.lexicon import ESTAR, IR, PODER, TENER, WANT, Adjective, Verb
 from regard.corpora.pocket.noun_phrases import FIRST_SINGULAR, THIRD_SINGULAR, NounPhrase, Pronoun
-from regard.corpora.pocket.spanish import Conjugation, Gender
+from regard.corpora.pocket.spanish import Conjugation, English, Gender, Phrase, Spanish, chain, mark_object, word
 
 
 class Tense(Enum):
@@ -149,14 +148,14 @@ def with_object(clause: Clause, thing: NounPhrase) -> Clause:
 def with_pronoun(clause: Clause, which: Pronoun) -> Clause:
     """Add a pronoun as direct object, which precedes the verb in Spanish: "sees him", "lo ve"."""
     english = English(which.object)
-    marked([english], True)
+    mark_object([english], True)
     return _clitic(clause, [english], Spanish(which.direct, english))
 
 
 def with_it(clause: Clause, gender: Gender, *, plural: bool = False) -> Clause:
     """Add "it" or "them", for things: lo, la, los, las, by the gender of the noun mentioned before."""
     english = English("them" if plural else "it")
-    marked([english], False)
+    mark_object([english], False)
     text = ("lo" if gender == "m" else "la") + ("s" if plural else "")
     return _clitic(clause, [english], Spanish(text, english))
 
@@ -168,7 +167,7 @@ def with_receiver(clause: Clause, receiver: NounPhrase | Pronoun) -> Clause:
         both = Phrase([to, *receiver.english], [Spanish("a", to), *receiver.spanish])
         return replace(clause, objects=chain(clause.objects, both))
     english = English(receiver.object)
-    marked([english], True)
+    mark_object([english], True)
     text = "se" if clause.clitics and receiver.receiver in ("le", "les") else receiver.receiver
     return _clitic(clause, [to, english], Spanish(text, to, english))
 
@@ -225,7 +224,7 @@ def like(subject: NounPhrase | Pronoun, thing: NounPhrase, *, negative: bool = F
     is_pronoun = isinstance(subject, Pronoun)
     who = [English(subject.subject)] if is_pronoun else subject.english
     if is_pronoun:
-        marked(who, True)
+        mark_object(who, True)
     third = subject.person == THIRD_SINGULAR
     clitic_text = subject.receiver if is_pronoun else "les" if subject.plural else "le"
     main = English("likes" if third and not negative else "like")
@@ -254,7 +253,7 @@ def yes_no_question(clause: Clause) -> Phrase:
     return chain(Phrase(english, [*clause.subject.spanish, *clause.spanish_group()]), clause.rest())
 
 
-def asking(asked: Phrase, clause: Clause) -> Phrase:
+def make_question(asked: Phrase, clause: Clause) -> Phrase:
     """ "What is the woman eating?", "¿Qué está comiendo la mujer?": the Spanish subject follows its verb."""
     english = [*asked.english, *clause.auxiliary, *clause.subject.english, *clause.english_group()]
     return chain(Phrase(english, [*asked.spanish, *clause.spanish_group(), *clause.subject.spanish]), clause.rest())
@@ -276,7 +275,7 @@ def relative(owner: NounPhrase, clause: Clause, by: str) -> NounPhrase:
     return replace(owner, english=both.english, spanish=both.spanish)
 
 
-def joined(first: Phrase, english: str, spanish: str, second: Phrase, *, comma: bool = False) -> Phrase:
+def join_clauses(first: Phrase, english: str, spanish: str, second: Phrase, *, comma: bool = False) -> Phrase:
     """Join two clauses with a conjunction."""
     marks: Sequence[Phrase] = (word(",", ","),) if comma else ()
     return chain(first, *marks, word(english, spanish), second)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from regard.corpora.pocket.both import English, Phrase, Spanish, chain, marked, word
 from regard.corpora.pocket.lexicon import DAYS, HUMANS, MONTHS, OCCASION, YEAR, Adjective, Noun
-from regard.corpora.pocket.spanish import UNITS, Gender, cardinal
+from regard.corpora.pocket.spanish import UNITS, English, Gender, Phrase, Spanish, cardinal, chain, mark_object, word
 
 FIRST_SINGULAR, SECOND_SINGULAR, THIRD_SINGULAR, FIRST_PLURAL, THIRD_PLURAL = range(5)
 
@@ -86,7 +85,7 @@ def english_cardinal(number: int) -> str:
 
 
 @cache
-def counted(number: int) -> Determiner:
+def number_determiner(number: int) -> Determiner:
     """Return a number of at least two, as a determiner."""
     masculine, feminine = cardinal(number, "m"), cardinal(number, "f")
     return Determiner((None, english_cardinal(number)), ("", "", masculine, feminine))
@@ -131,7 +130,7 @@ def noun_phrase(
     _extend(out, head)
     out.spanish += moved
     if noun not in (OCCASION, YEAR):  # "three times", "nine years old": nobody, and nothing
-        marked(out.english, noun in HUMANS)
+        mark_object(out.english, noun in HUMANS)
     return out
 
 
@@ -146,7 +145,7 @@ def _extend(phrase: Phrase, more: Phrase) -> None:
 
 def name(text: str, gender: Gender) -> NounPhrase:
     out = NounPhrase(*_parts(word(text, text)), gender=gender, human=True)
-    marked(out.english, True)
+    mark_object(out.english, True)
     return out
 
 
@@ -175,7 +174,7 @@ PRONOUNS = (I, YOU, HE, SHE, WE, THEY)
 def pronoun(which: Pronoun, *, stressed: bool = False) -> NounPhrase:
     """Return a subject pronoun. Spanish drops it, unless a contrast stresses it ("I ..., but she ...")."""
     english = English(which.subject)
-    marked([english], True)
+    mark_object([english], True)
     if stressed:
         return NounPhrase([english], [Spanish(which.stressed, english)], which.person, which.gender, True)
     return NounPhrase([english], [], which.person, which.gender, True, dropped=[english])
@@ -193,7 +192,7 @@ def together(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     return NounPhrase(*_parts(both), person=THIRD_PLURAL, gender=gender, human=first.human)
 
 
-def listed(items: Sequence[Phrase]) -> Phrase:
+def join_items(items: Sequence[Phrase]) -> Phrase:
     """ "bread, cheese and milk"."""
     out = items[0]
     for item in items[1:-1]:
@@ -241,4 +240,4 @@ def clock(hour: int, *, half: bool = False) -> Phrase:
 
 def times(number: int | None) -> Phrase:
     """ "three times", "tres veces"; "many times", "muchas veces"."""
-    return noun_phrase(MANY if number is None else counted(number), OCCASION, plural=True)
+    return noun_phrase(MANY if number is None else number_determiner(number), OCCASION, plural=True)

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 
-from regard.corpora.pair import Pair
+from regard.corpora.loading import SentencePair
 from regard.corpora.pocket import lexicon as lex
-from regard.corpora.pocket.both import Phrase, chain, idiom, marked, render, word
 from regard.corpora.pocket.choices import Draw, food, other_pronoun, person, subject, thing, when
 from regard.corpora.pocket.clauses import (
     Tense,
     act,
-    asking,
     be,
-    joined,
+    join_clauses,
+    make_question,
     quality,
     relative,
     statement,
@@ -22,17 +21,24 @@ from regard.corpora.pocket.clauses import (
     yes_no_question,
 )
 from regard.corpora.pocket.noun_phrases import (
+    BARE,
     PRONOUNS,
+    SHE,
     THE,
     THIRD_SINGULAR,
+    WE,
     A,
+    I,
     NounPhrase,
-    counted,
+    date,
     gap,
-    listed,
+    join_items,
+    name,
     noun_phrase,
+    number_determiner,
     pronoun,
 )
+from regard.corpora.pocket.spanish import Phrase, chain, idiom, mark_object, render, word
 from regard.corpora.pocket.statements import (
     ACTIONS,
     DESCRIBED,
@@ -80,7 +86,7 @@ def shopping(draw: Draw) -> Phrase:
             food(draw, FOODS) if draw.chance(0.4) else thing(draw, [*lex.FRUIT.values(), *GOODS], adjectives=0.35)
         )
     clause = act(who, lex.BUY, tense)
-    clause.objects = listed(items)
+    clause.objects = join_items(items)
     return statement(clause.with_adverbials(when(draw, tense)) if draw.chance(0.5) else clause)
 
 
@@ -97,17 +103,17 @@ def with_reference(draw: Draw) -> Phrase:
         second = with_receiver(second, other_pronoun(draw, other))
     else:
         second = with_it(act(other, draw.pick((lex.PAINT, lex.CLEAN, lex.BUY)), tense), what.gender, plural=plural)
-    return joined(statement(first), "and", "y", statement(second))
+    return join_clauses(statement(first), "and", "y", statement(second))
 
 
 def contrasting(draw: Draw) -> Phrase:
     """Return a contrast, where Spanish keeps the pronouns: "I am reading, but she is sleeping"."""
     first = draw.pick(PRONOUNS)
     second = draw.pick([p for p in PRONOUNS if p is not first])
-    tense = draw.weighted(TENSES)
+    tense = draw.choose_weighted(TENSES)
     one = statement(action(draw, pronoun(first, stressed=True), simple=True, wanted=tense))
     two = statement(action(draw, pronoun(second, stressed=True), simple=True, wanted=tense))
-    return joined(one, "but", "pero", two, comma=True)
+    return join_clauses(one, "but", "pero", two, comma=True)
 
 
 def giving_reasons(draw: Draw) -> Phrase:
@@ -124,20 +130,20 @@ def giving_reasons(draw: Draw) -> Phrase:
     else:
         feeling = draw.pick(("hungry", "thirsty", "cold"))
         reason = be(back, lex.TENER, word(feeling, lex.FEELINGS[feeling]), past=past)
-    return joined(first, "because", "porque", statement(reason))
+    return join_clauses(first, "because", "porque", statement(reason))
 
 
 def compound(draw: Draw) -> Phrase:
     """Return two to four clauses in one tense. Subjects are full noun phrases, because pronouns would be ambiguous."""
-    tense = draw.weighted(TENSES)
+    tense = draw.choose_weighted(TENSES)
 
     def clause() -> Phrase:
         return statement(action(draw, person(draw), wanted=tense))
 
     out = clause()
-    for _ in range(draw.weighted(((0.6, 1), (0.28, 2), (0.12, 3)))):
+    for _ in range(draw.choose_weighted(((0.6, 1), (0.28, 2), (0.12, 3)))):
         english, spanish, comma = draw.pick((("and", "y", True), ("but", "pero", True), ("while", "mientras", False)))
-        out = joined(out, english, spanish, clause(), comma=comma)
+        out = join_clauses(out, english, spanish, clause(), comma=comma)
     return out
 
 
@@ -149,10 +155,10 @@ def question(draw: Draw) -> Phrase:
     if kind == 2:
         anyone = NounPhrase(person=THIRD_SINGULAR)
         return who_does(action(draw, anyone))
-    tense = draw.weighted(((0.4, Tense.PROGRESSIVE), (0.4, Tense.PAST), (0.2, Tense.FUTURE)))
+    tense = draw.choose_weighted(((0.4, Tense.PROGRESSIVE), (0.4, Tense.PAST), (0.2, Tense.FUTURE)))
     if kind == 3:
         verb = draw.pick((lex.EAT, lex.READ, lex.BUY, lex.PAINT, lex.SELL, lex.COOK, lex.DRINK))
-        return asking(word("what", "qué"), act(who, verb, tense, question=True))
+        return make_question(word("what", "qué"), act(who, verb, tense, question=True))
     if kind == 4:
         asked, verb = draw.pick(
             (
@@ -163,13 +169,15 @@ def question(draw: Draw) -> Phrase:
                 (("why", "por qué", "0-0 0-1"), lex.RUN),
             )
         )
-        return asking(idiom(*asked), act(who, verb, Tense.PAST if draw.chance(0.5) else Tense.FUTURE, question=True))
+        return make_question(
+            idiom(*asked), act(who, verb, Tense.PAST if draw.chance(0.5) else Tense.FUTURE, question=True)
+        )
     verb, nouns = draw.pick(ACTIONS[:5])
-    how_many = noun_phrase(counted(2), draw.pick(nouns), plural=True)
-    marked(how_many.english[1:], False)  # "how many" takes the place of the number
+    how_many = noun_phrase(number_determiner(2), draw.pick(nouns), plural=True)
+    mark_object(how_many.english[1:], False)  # "how many" takes the place of the number
     text = "cuántas" if how_many.gender == "f" else "cuántos"
     asked = chain(word("how many", text), Phrase(how_many.english[1:], how_many.spanish[1:]))
-    return asking(asked, act(who, verb, tense, question=True))
+    return make_question(asked, act(who, verb, tense, question=True))
 
 
 KINDS: tuple[tuple[float, Callable[[Draw], Phrase]], ...] = (
@@ -192,8 +200,41 @@ KINDS: tuple[tuple[float, Callable[[Draw], Phrase]], ...] = (
 )
 
 
-def sentence(draw: Draw) -> Pair:
+def sentence(draw: Draw) -> SentencePair:
     """Return one sentence in both languages, with its links."""
     if draw.chance(0.08):
         return render(question(draw), "?")
-    return render(draw.weighted(KINDS)(draw))
+    return render(draw.choose_weighted(KINDS)(draw))
+
+
+# The sentences shown in documentation and demonstrations. They begin the test split and are never trained on.
+
+RED, BIG = lex.COLORS[0], lex.OF_THINGS[1]
+
+
+def _the(noun: lex.Noun) -> NounPhrase:
+    return noun_phrase(THE, noun, human=noun in lex.PEOPLE.values())
+
+
+def _sentences() -> list[Phrase]:
+    bread, letter = noun_phrase(BARE, lex.FOOD["bread"]), noun_phrase(A, lex.THINGS["letter"])
+    house, table = noun_phrase(THE, lex.THINGS["house"], [RED]), _the(lex.THINGS["table"])
+    letter_b = act(_the(lex.PEOPLE["girl"]), lex.WRITE, Tense.PROGRESSIVE)
+    letter_b.objects = chain(_the(lex.ALPHABET_LETTER), word("B", "B"))
+    bought = with_object(act(_the(lex.PEOPLE["woman"]), lex.BUY, Tense.PAST), table)
+    painted = with_it(act(_the(lex.PEOPLE["man"]), lex.PAINT, Tense.PAST), table.gender)
+    met = act(name("Ana", "f"), lex.KNOW_BY_MEETING, Tense.PRESENT)
+    learned = act(name("Ana", "f"), lex.KNOW_AS_FACT, Tense.PRESENT)
+    return [
+        statement(with_object(act(pronoun(WE), lex.EAT, Tense.PROGRESSIVE), bread)),
+        statement(with_receiver(with_object(act(pronoun(I), lex.WRITE, Tense.PROGRESSIVE), letter), SHE)),
+        statement(letter_b),
+        statement(be(house, lex.SER, quality(house, BIG))),
+        statement(act(_the(lex.PEOPLE["queen"]), lex.ARRIVE, Tense.FUTURE).with_adverbials(date(3, "May"))),
+        statement(with_object(met, _the(lex.PEOPLE["queen"]))),
+        statement(with_object(learned, _the(lex.KNOWN_FACTS["answer"]))),
+        join_clauses(statement(bought), "and", "y", statement(painted)),
+    ]
+
+
+EXAMPLES: tuple[SentencePair, ...] = tuple(render(phrase) for phrase in _sentences())

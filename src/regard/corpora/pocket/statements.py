@@ -1,7 +1,6 @@
 """Random plain statements: actions, properties, possession, knowledge, likes."""
 
 from regard.corpora.pocket import lexicon as lex
-from regard.corpora.pocket.both import Phrase, chain, idiom, word
 from regard.corpora.pocket.choices import (
     ALL_ANIMALS,
     SIBLINGS_AND_CHILDREN,
@@ -23,7 +22,7 @@ from regard.corpora.pocket.clauses import (
     age,
     be,
     comparison,
-    joined,
+    join_clauses,
     like,
     quality,
     statement,
@@ -42,9 +41,10 @@ from regard.corpora.pocket.noun_phrases import (
     THIRD_SINGULAR,
     A,
     NounPhrase,
-    counted,
     noun_phrase,
+    number_determiner,
 )
+from regard.corpora.pocket.spanish import Phrase, chain, idiom, word
 
 
 def _things(keys: str) -> list[Noun]:
@@ -99,7 +99,7 @@ def tense_for(draw: Draw, verb: Verb, doer: NounPhrase, tense: Tense | None = No
     same holds for the simple present of the rarer verbs in the first and second person, to keep the vocabulary small.
     What is seen is not in progress.
     """
-    tense = tense or draw.weighted(TENSES)
+    tense = tense or draw.choose_weighted(TENSES)
     ambiguous = verb is lex.READ and doer.person != THIRD_SINGULAR
     rare = verb not in HABITS and doer.person not in (THIRD_SINGULAR, THIRD_PLURAL)
     if tense is Tense.PRESENT and (ambiguous or rare):
@@ -113,7 +113,7 @@ def action(
     draw: Draw, doer: NounPhrase, *, question: bool = False, simple: bool = False, wanted: Tense | None = None
 ) -> Clause:
     """Return an action with optional objects, receiver, time and place."""
-    kind = draw.weighted(ACTION_KINDS)
+    kind = draw.choose_weighted(ACTION_KINDS)
     negative = not simple and draw.chance(0.12)
     frequency = None
 
@@ -189,7 +189,9 @@ def describing(draw: Draw) -> Phrase:
             return statement(be(who, lex.SER, quality(who, draw.pick(lex.OF_PEOPLE)), past=past, negative=negative))
         case 3:
             what = thing(draw, DESCRIBED, adjectives=0.0, definite=True)
-            verb, states = draw.weighted(((0.6, (lex.SER, lex.COLORS + lex.OF_THINGS)), (0.4, (lex.ESTAR, lex.STATES))))
+            verb, states = draw.choose_weighted(
+                ((0.6, (lex.SER, lex.COLORS + lex.OF_THINGS)), (0.4, (lex.ESTAR, lex.STATES)))
+            )
             return statement(be(what, verb, quality(what, draw.pick(states)), past=past, negative=negative))
         case 4:
             what = thing(draw, OPENED, definite=True)
@@ -239,7 +241,7 @@ def having(draw: Draw) -> Phrase:
             clause.objects = word("time", "tiempo")
         case 1:
             plural = draw.chance(0.6)
-            determiner = counted(2 + draw.pick(range(6))) if plural else A
+            determiner = number_determiner(2 + draw.pick(range(6))) if plural else A
             clause.objects = noun_phrase(determiner, draw.pick(SIBLINGS_AND_CHILDREN), plural=plural)
         case _:
             clause.objects = thing(draw, GOODS)
@@ -261,12 +263,12 @@ def knowing(draw: Draw) -> Phrase:
         return statement(with_object(clause, known))
     if kind == 2:
         return statement(with_object(clause, noun_phrase(THE, draw.pick(list(lex.KNOWN_FACTS.values())))))
-    return joined(statement(clause), "that", "que", draw.pick((describing, acting))(draw))
+    return join_clauses(statement(clause), "that", "que", draw.pick((describing, acting))(draw))
 
 
 def reporting(draw: Draw) -> Phrase:
     speaker = act(subject(draw), draw.pick((lex.SAY, lex.THINK)), Tense.PRESENT)
-    return joined(statement(speaker), "that", "que", draw.pick((describing, acting, comparing))(draw))
+    return join_clauses(statement(speaker), "that", "que", draw.pick((describing, acting, comparing))(draw))
 
 
 def liking(draw: Draw) -> Phrase:
@@ -302,7 +304,7 @@ def spelling(draw: Draw) -> Phrase:
 def living(draw: Draw) -> Phrase:
     who = subject(draw)
     if draw.chance(0.5):
-        tense = draw.weighted(((0.7, Tense.PRESENT), (0.3, Tense.PAST)))
+        tense = draw.choose_weighted(((0.7, Tense.PRESENT), (0.3, Tense.PAST)))
         return statement(act(who, lex.LIVE, tense, negative=draw.chance(0.15)).with_adverbials(place(draw)))
-    tense = draw.weighted(((0.5, Tense.PAST), (0.3, Tense.FUTURE), (0.2, Tense.GOING_TO)))
+    tense = draw.choose_weighted(((0.5, Tense.PAST), (0.3, Tense.FUTURE), (0.2, Tense.GOING_TO)))
     return statement(act(who, lex.ARRIVE, tense, negative=draw.chance(0.1)).with_adverbials(when(draw, tense)))

@@ -8,32 +8,33 @@ import torch
 from torch import Tensor
 
 from regard.api import Run
-from regard.attention.sinusoidal import sinusoids
-from regard.encoders.bert import Bert
-from regard.exporters.agreement import difference, require_same_tokens
-from regard.exporters.base import Compared, RefusalError, misfits
+from regard.attention.positions import sinusoids
+from regard.encoders.image import PictureEncoder, VisionTransformer, by_class_token
+from regard.encoders.text import Bert
+from regard.exporters.base import Comparison, RefusalError, misfits
 from regard.exporters.hf import heads
-from regard.exporters.hf.plan import FolderPlan, write_json
-from regard.exporters.hf.tokenizer import write_tokenizer
+from regard.exporters.hf.plan import FolderPlan, write_json, write_tokenizer
+from regard.exporters.proof import difference, is_tie, require_same_tokens
 from regard.inputs.tokenized import TokenizedInput
-from regard.pretrained import bert, esm
-from regard.pretrained.renamed import Renamed, to_theirs
-from regard.settings.encoder import EncoderSettings
+from regard.models.classifier import Classifier
+from regard.pretrained import encoders, vit
+from regard.pretrained.weights import WeightMap, to_theirs
+from regard.settings.model import EncoderSettings
 
 BERT_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 ADDED = ["learned", "sinusoidal"]  # sinusoids leave as a table, like learned positions
 
 
-class Layout(NamedTuple):
+class EncoderLayout(NamedTuple):
     """One of the two, for an encoder of these settings."""
 
     family: str
     prefix: str  # before the names of the body, where there is a head
-    table: list[Renamed]
+    table: list[WeightMap]
     config: dict[str, Any]
 
 
-def plan(run: Run) -> "EncoderPlan":
+def plan_encoder(run: Run) -> "EncoderPlan":
     encoder, input = run.model.encoder, run.job.input
     if not isinstance(encoder, Bert) or not isinstance(input, TokenizedInput):
         raise RefusalError("of encoders of text, transformers has only Transformers with a begin token")
@@ -62,16 +63,16 @@ def _common(s: EncoderSettings) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _bert(s: EncoderSettings) -> Layout:
+def _bert(s: EncoderSettings) -> EncoderLayout:
     own = {
         "hidden_act": BERT_ACTIVATIONS[s.activation], "max_position_embeddings": s.max_positions,
         "type_vocab_size": s.token_types or 2,
     }  # fmt: skip
-    return Layout("Bert", "bert", bert.table(s.layers), {**_common(s), **own})
+    return EncoderLayout("Bert", "bert", encoders.bert_table(s.layers), {**_common(s), **own})
 
 
-def _esm(s: EncoderSettings) -> Layout:
-    sizes: dict[str, Any] = esm.table_sizes(s.model_dump()) | {
+def _esm(s: EncoderSettings) -> EncoderLayout:
+    sizes: dict[str, Any] = encoders.table_sizes(s.model_dump()) | {
         "positions": "rotary" if s.positions == "rotary" else "learned"
     }
     own = {
@@ -79,13 +80,13 @@ def _esm(s: EncoderSettings) -> Layout:
         "position_embedding_type": "rotary" if s.positions == "rotary" else "absolute", "token_dropout": False,
         "mask_token_id": None,
     }  # fmt: skip
-    return Layout("Esm", "esm", esm.table(**sizes), {**_common(s), **own})
+    return EncoderLayout("Esm", "esm", encoders.esm_table(**sizes), {**_common(s), **own})
 
 
 class EncoderPlan(FolderPlan):
     spare = ("pooler.dense.weight", "pooler.dense.bias")  # of models whose vectors are pooled otherwise
 
-    def __init__(self, run: Run, layout: Layout, head: heads.Head) -> None:
+    def __init__(self, run: Run, layout: EncoderLayout, head: heads.Head) -> None:
         super().__init__(run)
         self.layout, self.head = layout, head
         self.auto, self.tags = head.auto, (head.tag,)
@@ -126,8 +127,8 @@ class EncoderPlan(FolderPlan):
         """What the names of the body begin with."""
         return "" if self.head.bare else f"{self.layout.prefix}."
 
-    def maps(self) -> list[Renamed]:
-        return [one.prefixed("encoder.", self.before) for one in self.layout.table]
+    def maps(self) -> list[WeightMap]:
+        return [one.with_prefix("encoder.", self.before) for one in self.layout.table]
 
     def write_more(self, folder: Path) -> None:
         input = self.run.job.input
@@ -138,7 +139,7 @@ class EncoderPlan(FolderPlan):
             (folder / name).parent.mkdir(exist_ok=True)
             write_json(folder / name, tree)
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         theirs, cut = self.load(folder), self.tokenizer(folder)
         for one in inputs:
             asked = self.head.ask(self.run, one)
@@ -150,6 +151,86 @@ class EncoderPlan(FolderPlan):
                 found = asked.read(out)
             apart = difference(asked.expected, found, asked.what)
             said = asked.say(found)
-            yield Compared(
+            yield Comparison(
                 self.run.job.input.name(one), *apart, asked.said, said, asked.said != said and asked.tied(said)
             )
+
+
+# Classifiers of pictures by a Vision Transformer.
+
+BILINEAR = 2  # Pillow's number
+
+
+def plan_vit(run: Run) -> "VitPlan":
+    model, s = run.model, run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(model, Classifier)
+    if not isinstance(model.encoder, PictureEncoder) or not isinstance(model.encoder.body, VisionTransformer):
+        raise RefusalError("of classifiers of pictures, transformers has our Vision Transformer only (model.kind=vit)")
+    wrong = misfits(s, stem=[[], ()])
+    if not by_class_token(model.encoder, model.pooling):
+        wrong.append("a pooling of regions (only the class token, model.pooling=summary)")
+    if run.job.output.labels.several:  # pyright: ignore[reportAttributeAccessIssue]
+        wrong.append("several labels a picture")
+    if wrong:
+        raise RefusalError(f"ViT does not have {', '.join(wrong)}")
+    return VitPlan(run, model.encoder, model.encoder.body)
+
+
+class VitPlan(FolderPlan):
+    auto, tags = "AutoModelForImageClassification", ("image-classification",)
+
+    def __init__(self, run: Run, encoder: PictureEncoder, body: VisionTransformer) -> None:
+        super().__init__(run)
+        self.encoder, self.body = encoder, body
+        self.explain_loading("processor", "AutoImageProcessor")
+        self.notes = [] if run.recipe.data.fit == "squash" else [
+            f"data.fit={run.recipe.data.fit}: other programs squash a picture into the model's size"
+        ]  # fmt: skip
+
+    def config(self) -> dict[str, Any]:
+        s, body = self.run.recipe.model, self.body  # pyright: ignore[reportAttributeAccessIssue]
+        block: Any = body.layers[0]
+        names = self.run.job.output.labels.names  # pyright: ignore[reportAttributeAccessIssue]
+        return {
+            "architectures": ["ViTForImageClassification"], "model_type": "vit", "image_size": list(body.size),
+            "patch_size": s.patch, "num_channels": body.channels, "hidden_size": s.width,
+            "num_hidden_layers": s.layers, "num_attention_heads": s.heads,
+            "intermediate_size": block.feed_forward.narrow.in_features, "hidden_act": "gelu", "qkv_bias": True,
+            "layer_norm_eps": block.attention_norm.eps, "hidden_dropout_prob": s.dropout,
+            "id2label": {str(number): name for number, name in enumerate(names)},
+            "label2id": {name: number for number, name in enumerate(names)},
+        }  # fmt: skip
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return to_theirs(self.maps(), self.state())
+
+    def maps(self) -> list[WeightMap]:
+        return vit.table(len(self.body.layers))
+
+    def write_more(self, folder: Path) -> None:
+        rows, columns = self.body.size
+        mean, deviation = (x.flatten().tolist() for x in (self.encoder.mean, self.encoder.deviation))
+        write_json(
+            folder / "preprocessor_config.json",
+            {
+                "image_processor_type": "ViTImageProcessor", "do_resize": True, "resample": BILINEAR,
+                "size": {"height": rows, "width": columns}, "do_rescale": True, "rescale_factor": 1 / 255,
+                "do_normalize": True, "image_mean": mean, "image_std": deviation,
+            },
+        )  # fmt: skip
+
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
+        import transformers
+
+        theirs, ours = self.load(folder), self.run.model
+        processor = transformers.AutoImageProcessor.from_pretrained(folder)
+        names, input = self.run.job.output.labels.names, self.run.job.input  # pyright: ignore[reportAttributeAccessIssue]
+        for one in inputs:
+            pixels = input.read(one).pixels
+            seen = processor(pixels.numpy(), return_tensors="pt", input_data_format="channels_first")
+            with torch.inference_mode():
+                expected = ours.logits(input.collate([input.read(one)]))[0]  # pyright: ignore[reportCallIssue]
+                found = theirs(**seen).logits[0]
+            said, told = (names[int(logits.argmax())] for logits in (expected, found))
+            apart = difference(expected, found, "logits")
+            yield Comparison(input.name(one), *apart, said, told, is_tie(self.run, one, said, told))

@@ -9,29 +9,29 @@ Seq2Seq of texts              Marian (norms after each part), Pegasus (before)
 
 from typing import ClassVar
 
-from regard.encoders.image_input import PictureEncoder
-from regard.exporters.base import Format, Plan, RefusalError, Wish
-from regard.exporters.hf import encoders, language, translators, vit
-from regard.models.classifier import Classifier
+from regard.encoders.image import PictureEncoder
+from regard.exporters.base import ExportPlan, ExportRequest, Format, RefusalError
+from regard.exporters.hf import encoders, language, translators
+from regard.exporters.hf import encoders as vit
+from regard.models.classifier import Classifier, Tagger
 from regard.models.embedder import Embedder
 from regard.models.language_model import LanguageModel
 from regard.models.reader import PairReader
 from regard.models.seq2seq import Seq2Seq
-from regard.models.tagger import Tagger
 
 
 class HuggingFace(Format):
     name: ClassVar[str] = "hf"
     runs: ClassVar[tuple[str, ...]] = ("transformers",)
 
-    def plan(self, wish: Wish) -> Plan:
-        model = wish.run.model
+    def plan(self, request: ExportRequest) -> ExportPlan:
+        model = request.run.model
         if isinstance(model, LanguageModel):
-            return language.plan(wish.run)
+            return language.plan(request.run)
         if isinstance(model, Seq2Seq):
-            return translators.plan(wish.run)
+            return translators.plan(request.run)
         if isinstance(model, Classifier) and isinstance(model.encoder, PictureEncoder):
-            return vit.plan(wish.run)
+            return vit.plan_vit(request.run)
         if isinstance(model, Classifier | Embedder | PairReader | Tagger):
-            return encoders.plan(wish.run)
+            return encoders.plan_encoder(request.run)
         raise RefusalError(f"transformers has no model like {type(model).__name__}")

@@ -1,6 +1,6 @@
 """What stands above an encoder of text, and what both are asked in the check.
 
-Classifier   linear in tanh(W x_0 + b), or in x_0: see `pretrained/encoder_runs.py`
+Classifier   linear in tanh(W x_0 + b), or in x_0: see `pretrained/encoders.py`
 Tagger       linear in the vector of each token
 PairReader   two pointers, linear in the vector of each token
 Embedder     nothing: a folder of sentence-transformers says how vectors become one
@@ -16,23 +16,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.api import Run
-from regard.decoding.spans import best_spans
-from regard.encoders.class_token import by_class_token
-from regard.exporters.agreement import tied
+from regard.encoders.image import by_class_token
 from regard.exporters.base import RefusalError
-from regard.inputs.text.two_texts_input import TwoTextsInput
+from regard.exporters.proof import is_tie
+from regard.generation.spans import best_spans
+from regard.inputs.text.input import TwoTextsInput
 from regard.layers.pooling import Pooling
-from regard.models.classifier import Classifier
+from regard.models.classifier import Classifier, Tagger
 from regard.models.embedder import Embedder
-from regard.models.joined_texts import join
-from regard.models.reader import PairReader
-from regard.models.tagger import Tagger
-from regard.pretrained.encoder_runs import HEAD, POINTERS, POOLER, SMALL
-from regard.pretrained.renamed import to_theirs
+from regard.models.reader import PairReader, join
+from regard.pretrained.encoders import HEAD, POINTERS, POOLER, SMALL
+from regard.pretrained.weights import to_theirs
 
 
 @dataclass(frozen=True)
-class Asked:
+class HeadCase:
     """One input as both models read it, what ours says of it, and how the answer of theirs is read."""
 
     texts: tuple[str, ...] | None  # what their tokenizer has to make the same tokens of
@@ -68,7 +66,7 @@ class Head(ABC):
     def tensors(self, run: Run, prefix: str) -> Mapping[str, Tensor]: ...
 
     @abstractmethod
-    def ask(self, run: Run, one: Any) -> Asked: ...
+    def ask(self, run: Run, one: Any) -> HeadCase: ...
 
 
 def head_of(run: Run) -> Head:
@@ -119,7 +117,7 @@ class TextHead(Head):
         renamed = {name.replace("pooler.dense", "classifier.dense"): tensor for name, tensor in pooler.items()}
         return renamed | {name.replace("classifier", "classifier.out_proj"): tensor for name, tensor in head.items()}
 
-    def ask(self, run: Run, one: Any) -> Asked:
+    def ask(self, run: Run, one: Any) -> HeadCase:
         item = run.job.input.read(one)
         tokens = run.job.input.collate([item])
         output, model = run.job.output, run.model
@@ -137,9 +135,9 @@ class TextHead(Head):
             return output.labels.names[int(logits.argmax())]  # pyright: ignore[reportAttributeAccessIssue]
 
         cut = len(item.ids) < len(run.job.input.tokenizer.encode(one))  # pyright: ignore[reportAttributeAccessIssue]
-        return Asked(
+        return HeadCase(
             None if cut else (one,), tokens, None, expected, "logits", lambda out: out.logits[0], say(expected), say,
-            lambda said: tied(run, one, say(expected), said),
+            lambda said: is_tie(run, one, say(expected), said),
         )  # fmt: skip
 
 
@@ -152,7 +150,7 @@ class TokenHead(Head):
     def tensors(self, run: Run, prefix: str) -> Mapping[str, Tensor]:
         return to_theirs(HEAD, run.model.state_dict())
 
-    def ask(self, run: Run, one: Any) -> Asked:
+    def ask(self, run: Run, one: Any) -> HeadCase:
         item = run.job.input.read(one)
         source, names = run.job.input.collate([item]), run.job.output.labels.names  # pyright: ignore[reportAttributeAccessIssue]
         with torch.inference_mode():
@@ -161,10 +159,10 @@ class TokenHead(Head):
         def say(logits: Tensor) -> str:
             return " ".join(names[number] for number in logits.argmax(1).tolist())
 
-        return Asked(
+        return HeadCase(
             (" ".join(item.words),), source.tokens, None, expected, "logits",
             lambda out: out.logits[0][source.places[0]], say(expected), say,
-            lambda said: tied(run, one, say(expected), said),
+            lambda said: is_tie(run, one, say(expected), said),
         )  # fmt: skip
 
 
@@ -175,7 +173,7 @@ class SpanHead(Head):
     def tensors(self, run: Run, prefix: str) -> Mapping[str, Tensor]:
         return to_theirs(POINTERS, run.model.state_dict())
 
-    def ask(self, run: Run, one: Any) -> Asked:
+    def ask(self, run: Run, one: Any) -> HeadCase:
         model, input = run.model, run.job.input
         assert isinstance(model, PairReader)
         item = input.read(one)
@@ -195,7 +193,7 @@ class SpanHead(Head):
         whole = len(item.document) == len(input.document(one).ids) and len(item.question) == len(  # pyright: ignore[reportAttributeAccessIssue]
             input.tokenizer.encode(item.asked.question)  # pyright: ignore[reportAttributeAccessIssue]
         )
-        return Asked(
+        return HeadCase(
             tuple(item.asked) if whole else None, joined.tokens, joined.types, expected, "pointers",
             lambda out: torch.stack([out.start_logits, out.end_logits], dim=-1)[0][places], say(expected), say,
             lambda said: False, places,
@@ -228,7 +226,7 @@ class NoHead(Head):
             "sentence_bert_config.json": {"max_seq_length": longest, "do_lower_case": False},
         }
 
-    def ask(self, run: Run, one: Any) -> Asked:
+    def ask(self, run: Run, one: Any) -> HeadCase:
         model = run.model
         assert isinstance(model, Embedder)
         item = run.job.input.read(one)
@@ -241,4 +239,4 @@ class NoHead(Head):
 
         with torch.inference_mode():
             expected = model.vectors(tokens)[0]
-        return Asked((one,), tokens, None, expected, "vector", pooled, "", lambda vector: "", lambda said: False)
+        return HeadCase((one,), tokens, None, expected, "vector", pooled, "", lambda vector: "", lambda said: False)

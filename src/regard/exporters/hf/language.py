@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from regard.api import Run
-from regard.attention.sinusoidal import sinusoids
-from regard.exporters.agreement import difference, require_same_tokens, tied_at
-from regard.exporters.base import Compared, RefusalError, misfits
-from regard.exporters.greedy import WRITTEN, greedy_tokens
-from regard.exporters.hf.plan import FolderPlan, write_json
-from regard.exporters.hf.tokenizer import write_tokenizer
+from regard.attention.positions import sinusoids
+from regard.exporters.base import Comparison, RefusalError, misfits
+from regard.exporters.hf.plan import FolderPlan, write_json, write_tokenizer
+from regard.exporters.proof import WRITTEN, difference, greedy_tokens, require_same_tokens, tied_at
 from regard.models.language_model import LanguageModel
-from regard.pretrained import gpt2, llama
-from regard.pretrained.renamed import Renamed, to_theirs
+from regard.pretrained import language
+from regard.pretrained.weights import WeightMap, to_theirs
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 
@@ -39,7 +37,7 @@ class LanguagePlan(FolderPlan):
 
     @property
     @abstractmethod
-    def table(self) -> list[Renamed]:
+    def table(self) -> list[WeightMap]:
         """What each weight of ours is called there."""
 
     @property
@@ -55,16 +53,16 @@ class LanguagePlan(FolderPlan):
         found = self.weights()
         return {name if name.startswith("lm_head") else f"{self.prefix}.{name}": one for name, one in found.items()}
 
-    def weights(self, *, turned: bool = True) -> dict[str, Tensor]:
-        """Without the prefix; `turned`: as the layout has it, or else with output × input everywhere."""
+    def weights(self, *, transposed: bool = True) -> dict[str, Tensor]:
+        """Without the prefix; `transposed`: as the layout has it, or else with output × input everywhere."""
         state = self.state()
         if self.settings.positions == "sinusoidal":
             state["decoder.embedding.positions.table"] = sinusoids(self.settings.context, self.settings.width)
-        found = to_theirs([one if turned else replace(one, turned=False) for one in self.table], state)
+        found = to_theirs([one if transposed else replace(one, turned=False) for one in self.table], state)
         return found if self.settings.tied else {**found, "lm_head.weight": state["output.weight"]}
 
-    def maps(self) -> list[Renamed]:
-        return [one.prefixed("", f"{self.prefix}.") for one in self.table]
+    def maps(self) -> list[WeightMap]:
+        return [one.with_prefix("", f"{self.prefix}.") for one in self.table]
 
     def write_more(self, folder: Path) -> None:
         input, decoding = self.run.job.input, self.run.recipe.decoding  # pyright: ignore[reportAttributeAccessIssue]
@@ -84,7 +82,7 @@ class LanguagePlan(FolderPlan):
         begins = input.read("").ids == input.read("a").ids[:1]  # pyright: ignore[reportAttributeAccessIssue]
         write_tokenizer(folder, input.tokenizer, first=begins, last=False, longest=self.settings.context)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         theirs, cut = self.load(folder), self.tokenizer(folder)
         tokenizer = self.run.job.input.tokenizer  # pyright: ignore[reportAttributeAccessIssue]
         for text in inputs:
@@ -105,15 +103,15 @@ class LanguagePlan(FolderPlan):
             parted = own != said and tied_at(steps, own, said)
             # Rows of the table that stand for nothing are written otherwise there, or not at all.
             ours, its = ([one for one in ids if tokenizer.entry(one) is not None] for ids in (own, said))
-            yield Compared(text, *found, tokenizer.decode(ours), cut.decode(its, skip_special_tokens=True), parted)
+            yield Comparison(text, *found, tokenizer.decode(ours), cut.decode(its, skip_special_tokens=True), parted)
 
 
 class Gpt2Plan(LanguagePlan):
     prefix = "transformer"
 
     @property
-    def table(self) -> list[Renamed]:
-        return gpt2.table(self.settings.layers)
+    def table(self) -> list[WeightMap]:
+        return language.gpt2_table(self.settings.layers)
 
     def config(self) -> dict[str, Any]:
         s = self.settings
@@ -134,9 +132,9 @@ class LlamaPlan(LanguagePlan):
         return self.settings.activation == "swiglu"
 
     @property
-    def table(self) -> list[Renamed]:
+    def table(self) -> list[WeightMap]:
         s = self.settings
-        return llama.table(s.layers, s.width, s.heads, s.kv_heads or s.heads, gated=self.gated)
+        return language.llama_table(s.layers, s.width, s.heads, s.kv_heads or s.heads, gated=self.gated)
 
     def config(self) -> dict[str, Any]:
         s = self.settings

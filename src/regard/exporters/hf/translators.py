@@ -1,6 +1,6 @@
 """Transformers from text to text, as Marian (norms after each part) or Pegasus (norms before each part).
 
-Both have our sinusoids, in another order of features (`pretrained/seq2seq.py`), and scaled word vectors. Marian has a
+Both have our sinusoids, in another order of features (`pretrained/marian.py`), and scaled word vectors. Marian has a
 vocabulary for each side, where they differ; Pegasus has tables of one size, so that the smaller is filled up with rows
 that can never be said. The tokenizer of the target, if it is another, lies in the folder `target`.
 """
@@ -15,26 +15,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.api import Run
-from regard.attention.sinusoidal import sinusoids
+from regard.attention.positions import sinusoids
 from regard.decoders.transformer import TransformerDecoder
 from regard.encoders.text import TransformerEncoder
 from regard.errors import RegardError
-from regard.exporters.agreement import difference, require_same_tokens
-from regard.exporters.base import Compared, RefusalError, misfits
-from regard.exporters.hf.plan import FolderPlan, write_json
-from regard.exporters.hf.tokenizer import write_tokenizer
-from regard.exporters.searched import never, said, searched
+from regard.exporters.base import Comparison, RefusalError, misfits
+from regard.exporters.hf.plan import FolderPlan, write_json, write_tokenizer
+from regard.exporters.proof import compare_texts, difference, never, require_same_tokens, search_outputs
 from regard.models.seq2seq import Seq2Seq
-from regard.pretrained import seq2seq
+from regard.pretrained import marian
 from regard.pretrained.marian import NEVER, TARGET
-from regard.pretrained.renamed import Renamed, to_theirs
+from regard.pretrained.weights import WeightMap, to_theirs
 from regard.special_tokens import END, PAD, SPECIAL_TOKENS, START
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
 FEWEST_POSITIONS = 512
 
 
-def plan(run: Run) -> "TranslatorPlan":
+def plan(run: Run) -> "HuggingFaceTranslatorPlan":
     model = run.model
     assert isinstance(model, Seq2Seq)
     if not isinstance(model.encoder, TransformerEncoder) or not isinstance(model.decoder, TransformerDecoder):
@@ -48,10 +46,10 @@ def plan(run: Run) -> "TranslatorPlan":
         wrong.append(f"model.width={s.width} (only even ones)")
     if wrong:
         raise RefusalError(f"neither Marian nor Pegasus has {', '.join(wrong)}")
-    return TranslatorPlan(run)
+    return HuggingFaceTranslatorPlan(run)
 
 
-class TranslatorPlan(FolderPlan):
+class HuggingFaceTranslatorPlan(FolderPlan):
     auto = "AutoModelForSeq2SeqLM"
     tags = ("translation",)
 
@@ -96,7 +94,7 @@ class TranslatorPlan(FolderPlan):
 
     def tensors(self) -> Mapping[str, Tensor]:
         s, state, (source, target) = self.settings, self.state(), self.sizes
-        order = seq2seq.alternating(s.width)
+        order = marian.alternating(s.width)
         found = to_theirs(self.maps(), state)
 
         def rows(name: str, count: int) -> Tensor:
@@ -106,7 +104,7 @@ class TranslatorPlan(FolderPlan):
         bias = state.get("output.bias", torch.zeros(self.target.size))
         found["final_logits_bias"] = F.pad(bias, (0, target - len(bias)), value=NEVER).unsqueeze(0)
         positions = sinusoids(self.positions, s.width)[:, order.argsort()]
-        found |= {f"model.{side}.embed_positions.weight": positions.clone() for side in seq2seq.SIDES}
+        found |= {f"model.{side}.embed_positions.weight": positions.clone() for side in marian.SIDES}
         if self.shared:
             return {**found, "model.shared.weight": rows("decoder.embedding.table.weight", target)}
         found["model.encoder.embed_tokens.weight"] = rows("encoder.embedding.table.weight", source)
@@ -117,9 +115,9 @@ class TranslatorPlan(FolderPlan):
             found["model.shared.weight"] = found["model.encoder.embed_tokens.weight"].clone()
         return found
 
-    def maps(self) -> list[Renamed]:
+    def maps(self) -> list[WeightMap]:
         s = self.settings
-        return seq2seq.table(s.encoder_layers, s.decoder_layers, seq2seq.alternating(s.width), final_norms=s.norm_first)
+        return marian.table(s.encoder_layers, s.decoder_layers, marian.alternating(s.width), final_norms=s.norm_first)
 
     def write_more(self, folder: Path) -> None:
         d = self.decoding
@@ -135,7 +133,7 @@ class TranslatorPlan(FolderPlan):
         if self.target is not self.source:
             write_tokenizer(folder / TARGET, self.target, first=False, last=True)
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         theirs, cut = self.load(folder), self.tokenizer(folder)
         write = cut if self.target is self.source else self.tokenizer(folder, TARGET)
         self._require_same_decoding(write)
@@ -146,7 +144,7 @@ class TranslatorPlan(FolderPlan):
             how = {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0} if greedy else {}
             return theirs.generate(input_ids=source, attention_mask=mask, **how)[0, 1:].tolist()
 
-        for one, own in zip(inputs, searched(self.run, inputs), strict=True):
+        for one, own in zip(inputs, search_outputs(self.run, inputs), strict=True):
             item = input.read(one)
             source = input.collate([item])
             require_same_tokens(source[0].tolist(), cut(one)["input_ids"], one)
@@ -156,7 +154,9 @@ class TranslatorPlan(FolderPlan):
                 begun = F.pad(target[:, :-1], (1, 0), value=START)
                 told = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=begun).logits
                 found = difference(logits, told[..., : self.target.size], "logits")
-                yield Compared(one, *found, *said(self.run, one, own.held_against(partial(ask, source, mask))))
+                yield Comparison(
+                    one, *found, *compare_texts(self.run, one, own.held_against(partial(ask, source, mask)))
+                )
 
     def _require_same_decoding(self, write: Any) -> None:
         """Their tokenizer writes every entry of the target's vocabulary as ours does."""

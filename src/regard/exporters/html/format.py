@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from html import unescape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,16 +21,52 @@ from torch import Tensor, nn
 
 from regard.api import Run
 from regard.errors import CallError, RegardError
-from regard.exporters.agreement import tied
-from regard.exporters.base import Compared, Format, Plan, Wish
-from regard.exporters.html.module_tree import module_tree
-from regard.exporters.html.payload import described_input, described_output, payload
-from regard.exporters.html.whole_page import whole_page
-from regard.exporters.stand_ins import rounded
-from regard.look.backdrop import to_png
+from regard.exporters.base import Comparison, ExportPlan, ExportRequest, Format
+from regard.exporters.html.payload import described_input, described_output, module_tree, payload
+from regard.exporters.proof import is_tie, round_weights
+from regard.look import html as look
+from regard.look.axis import to_png
 from regard.look.methods import METHODS
 from regard.look.records import KINDS
-from regard.outputs.looking import LookOptions
+from regard.tasks.result import LookOptions
+
+# One file: the model, the runtime, the page. It opens from the disk, and no connection is made to anywhere.
+
+RUNTIME = (
+    "vectors.js", "module.js", "layers.js", "positions.js", "scores.js", "attention.js", "transformer.js",
+    "recurrent.js", "images.js", "models.js", "classes.js", "load.js", "search.js", "tokenizer.js", "record.js",
+    "weight.js", "answer.js",
+)  # fmt: skip
+START = 'begin(document.getElementById("regard"), JSON.parse(document.getElementById("regard-data").textContent));\n'
+
+
+def whole_page(tree: dict[str, Any], title: str) -> str:
+    """`tree`: {about, model, check?}, see `page/main.js`."""
+    parts = [
+        look.script(),
+        _script("regard.serve", "page/examples.js"),
+        runtime(),
+        _script("regard.exporters.html", "page/main.js"),
+        START,
+    ]
+    return look.document_page(
+        tree, title, style=look.style() + _read("regard.serve", "page/serve.css"), script="\n".join(parts)
+    )
+
+
+def runtime() -> str:
+    """In a scope of its own, which it leaves under two names."""
+    modules = "\n".join(_script("regard.exporters.html", f"runtime/{name}") for name in RUNTIME)
+    return f"const {{ Exported, Tokenizer }} = (() => {{\n{modules}\nreturn {{ Exported, Tokenizer }};\n}})();"
+
+
+def _script(package: str, name: str) -> str:
+    return re.sub(r"^import .*?;\n|^export ", "", _read(package, name), flags=re.MULTILINE)
+
+
+def _read(package: str, name: str) -> str:
+    return (files(package) / name).read_text(encoding="utf-8")
+
 
 FILE = "index.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -41,8 +78,8 @@ class Html(Format):
     name: ClassVar[str] = "html"
     dtypes: ClassVar[tuple[str, ...]] = ("float16", "float32")
 
-    def plan(self, wish: Wish) -> Plan:
-        return HtmlPlan(wish.run, wish.dtype)
+    def plan(self, request: ExportRequest) -> ExportPlan:
+        return HtmlPlan(request.run, request.dtype)
 
     def require(self, *, check: bool) -> None:
         if check and browser() is None:
@@ -52,7 +89,7 @@ class Html(Format):
             )
 
 
-class HtmlPlan(Plan):
+class HtmlPlan(ExportPlan):
     library = "regard"
     tags = ("attention", "html")
     how = f"Open {FILE} in a browser, from the disk or from anywhere. It needs no network and sends nothing."
@@ -68,7 +105,7 @@ class HtmlPlan(Plan):
     def write(self, folder: Path) -> None:
         (folder / FILE).write_text(self._page(), encoding="utf-8")
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         expected = [expected_of(self.run, self.output["kind"], one) for one in inputs]
         with tempfile.TemporaryDirectory() as place:  # the same page, with questions in it
             page = Path(place) / "check.html"
@@ -77,11 +114,11 @@ class HtmlPlan(Plan):
         for one, (said, _), answer in zip(inputs, expected, answers, strict=True):
             name, theirs = self.run.job.input.name(one), answer["said"]
             far = float("nan") if answer["difference"] is None else float(answer["difference"])
-            yield Compared(name, far, answer["place"], said, theirs, tied(self.run, one, said, theirs))
+            yield Comparison(name, far, answer["place"], said, theirs, is_tie(self.run, one, said, theirs))
 
     def stand_in(self, folder: Path) -> nn.Module:
         """Numbers of the file are float16, and the page computes with more digits."""
-        return rounded(self.run.model, getattr(torch, self.dtype))
+        return round_weights(self.run.model, getattr(torch, self.dtype))
 
     def _page(self, check: list[dict[str, Any]] | None = None) -> str:
         run = self.run
@@ -124,9 +161,9 @@ def expected_of(run: Run, kind: str, one: Any) -> tuple[str, dict[str, Any]]:
     source = input.collate([item])
     asked: dict[str, Any] = {"options": {}}
     pixels = getattr(item, "pixels", None)
-    asked |= {"text": one} if pixels is None else {"pixels": _written(pixels)}
+    asked |= {"text": one} if pixels is None else {"pixels": _encode_numbers(pixels)}
     if kind == "labels":
-        return run.job.predict([one])[0].text, {**asked, "ids": [], "logits": _written(model.logits(source)[0])}  # pyright: ignore[reportCallIssue]
+        return run.job.predict([one])[0].text, {**asked, "ids": [], "logits": _encode_numbers(model.logits(source)[0])}  # pyright: ignore[reportCallIssue]
     told = run.job.output.tell(model, one, LookOptions())[0]
     ids = torch.tensor([told.target])
     if kind == "continuation":
@@ -135,10 +172,10 @@ def expected_of(run: Run, kind: str, one: Any) -> tuple[str, dict[str, Any]]:
     else:
         features = model.features(model.encode(source), ids)  # pyright: ignore[reportCallIssue]
         asked |= {"ids": told.target}
-    return told.text, {**asked, "logits": _written(model.logits(features)[0].log_softmax(-1))}  # pyright: ignore[reportCallIssue]
+    return told.text, {**asked, "logits": _encode_numbers(model.logits(features)[0].log_softmax(-1))}  # pyright: ignore[reportCallIssue]
 
 
-def _written(numbers: Tensor) -> str:
+def _encode_numbers(numbers: Tensor) -> str:
     return base64.b64encode(numbers.float().contiguous().numpy().tobytes()).decode()
 
 

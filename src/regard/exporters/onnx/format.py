@@ -11,31 +11,65 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard import api
+from regard.api import Run
 from regard.data.batches import pad_sentences
-from regard.decoding.continuing import Sampling, continued
 from regard.errors import CallError
-from regard.exporters.agreement import difference, tied, tied_at, worst
-from regard.exporters.base import Compared, Format, Plan, RefusalError, Wish
-from regard.exporters.greedy import WRITTEN, greedy_tokens, unsaid
-from regard.exporters.onnx import language, seq2seq
-from regard.exporters.onnx.calls import arguments, calls_of
-from regard.exporters.onnx.graph import OPSET, Graph
-from regard.exporters.onnx.helpers import helpers
-from regard.exporters.onnx.recurrent import with_operators
+from regard.exporters.base import Comparison, ExportPlan, ExportRequest, Format, RefusalError
+from regard.exporters.onnx import seq2seq
+from regard.exporters.onnx import seq2seq as language
+from regard.exporters.onnx.graph import OPSET, Graph, arguments, calls_of, with_operators
 from regard.exporters.onnx.run_file import write_run_file
 from regard.exporters.onnx.stand_in import GraphSeq2Seq, stand_in
-from regard.exporters.proof import TOLERANCE
-from regard.exporters.searched import certain_job, certain_recipe, said
+from regard.exporters.proof import (
+    TOLERANCE,
+    WRITTEN,
+    certain_job,
+    certain_recipe,
+    compare_texts,
+    difference,
+    greedy_tokens,
+    is_tie,
+    suppressed_ids,
+    tied_at,
+    worst,
+)
+from regard.generation.sampling import SamplingState, generate
 from regard.light.run import load
-from regard.models.drawer import Drawer
-from regard.models.embedder import Embedder
+from regard.models.drawer import TextToImage
+from regard.models.embedder import Embedder, TwoTowers
 from regard.models.forecaster import Forecaster
 from regard.models.language_model import LanguageModel
 from regard.models.seq2seq import Seq2Seq
-from regard.models.two_towers import TwoTowers
+
+HELPERS = ("language_model", "rerank")  # of `decoding`
+
+
+def helpers(run: Run) -> Iterator[tuple[str, ExportRequest]]:
+    """Runs that help another one (`other_run.py`): their exports are folders in its own, by the setting that names
+    them.
+
+    They are float32 always: what other numbers cost is measured with the run's own helpers.
+    """
+    how = getattr(run.recipe, "decoding", None)
+    for name in HELPERS:
+        if (folder := getattr(how, name, None)) is not None:
+            other = api.load(folder)
+            yield name, ExportRequest(other, inputs=_examples(other))
+
+
+def _examples(run: Run) -> list[Any]:
+    """To trace its graphs with: any pictures will do; a text needs none."""
+    data: Any = run.recipe.data
+    if run.job.input.kind != "image":
+        return []
+    chance = np.random.default_rng(0)
+    return [chance.integers(0, 256, (data.height, data.width, data.channels), np.uint8) for _ in range(2)]
+
 
 GRAPHS = "graphs.json"
 
@@ -47,20 +81,20 @@ class Onnx(Format):
     traces: ClassVar[bool] = True
     gives_attention: ClassVar[bool] = True
 
-    def plan(self, wish: Wish) -> Plan:
-        model = wish.run.model
-        if getattr(getattr(wish.run.recipe, "decoding", None), "coverage_penalty", 0.0) and not wish.attention:
+    def plan(self, request: ExportRequest) -> ExportPlan:
+        model = request.run.model
+        if getattr(getattr(request.run.recipe, "decoding", None), "coverage_penalty", 0.0) and not request.attention:
             raise CallError("decoding.coverage_penalty needs to know where the model looks: leave --no-attention out")
         if isinstance(model, Seq2Seq):
-            return SearchPlan(wish)
+            return SearchPlan(request)
         if isinstance(model, LanguageModel):
-            return ContinuationPlan(wish)
+            return ContinuationPlan(request)
         if calls_of(model):
-            return CallsPlan(wish)
+            return CallsPlan(request)
         raise RefusalError(f"no graph is known of {type(model).__name__}")
 
 
-class GraphPlan(Plan):
+class GraphPlan(ExportPlan):
     library = "onnx"
     searches = True
     how = (
@@ -68,9 +102,9 @@ class GraphPlan(Plan):
         'onnxruntime.InferenceSession("FOLDER/NAME.onnx")   # inputs, outputs and their shapes: graphs.json'
     )
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish, self.run = wish, wish.run
-        self.input = wish.run.job.input
+    def __init__(self, request: ExportRequest) -> None:
+        self.wish, self.run = request, request.run
+        self.input = request.run.job.input
 
     @abstractmethod
     def graphs(self) -> list[Graph]:
@@ -115,22 +149,26 @@ def growing(inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
 class CallsPlan(GraphPlan):
     """What says all at once. A drawer's language model writes its codes first."""
 
-    def __init__(self, wish: Wish) -> None:
-        super().__init__(wish)
-        self.output = certain_job(wish.run, own=True).output
+    def __init__(self, request: ExportRequest) -> None:
+        super().__init__(request)
+        self.output = certain_job(request.run, own=True).output
 
     def graphs(self) -> list[Graph]:
         model, some, attention = self.run.model, self.examples()[:2], self.wish.attention
         found = [call.to_graph(model, arguments(self.run, call, some), attention) for call in calls_of(model)]
-        return [*language.graphs(model.writer, attention), *found] if isinstance(model, Drawer) else found
+        return (
+            [*language.language_model_graphs(model.writer, attention), *found]
+            if isinstance(model, TextToImage)
+            else found
+        )
 
     def constants(self) -> dict[str, float]:
         model = self.run.model
-        if isinstance(model, Drawer):
+        if isinstance(model, TextToImage):
             return {"words": model.words, "text_length": model.text_length, "regions": model.regions}
         return {"scale": model.scale.item()} if isinstance(model, TwoTowers) else {}
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         own, other = self.run.model, self.stand_in(folder)
         for group in growing(inputs):
             with torch.inference_mode():
@@ -138,7 +176,7 @@ class CallsPlan(GraphPlan):
             told = zip(group, self.say(own, group), self.say(other, group), strict=True)
             for row, (one, mine, its) in enumerate(told):
                 apart = worst(difference(ours[name][row], theirs[name][row], name) for name in ours)
-                yield Compared(self.input.name(one), *apart, mine, its, tied(self.run, one, mine, its))
+                yield Comparison(self.input.name(one), *apart, mine, its, is_tie(self.run, one, mine, its))
 
     def numbers(self, model: nn.Module, inputs: Sequence[Any]) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
@@ -158,9 +196,9 @@ class SearchPlan(GraphPlan):
     def graphs(self) -> list[Graph]:
         model = with_operators(self.run.model)
         assert isinstance(model, Seq2Seq)
-        return seq2seq.graphs(model, self.source(self.examples()[:2]), self.wish.attention)
+        return seq2seq.seq2seq_graphs(model, self.source(self.examples()[:2]), self.wish.attention)
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         """Logits by the graphs; texts as `regard predict` finds them, in the run and in its export."""
         model, other, light = self.run.model, self.stand_in(folder), load(folder)
         assert isinstance(model, Seq2Seq)
@@ -175,24 +213,24 @@ class SearchPlan(GraphPlan):
             with torch.inference_mode():
                 expected = model.output(model.features(model.encode(source), target))
                 tables = {"logits of a step": other.features(other.encode(source), target)}
-                scored = other.scored(source, target)
+                scored = other.note_scores(source, target)
             tables |= {} if scored is None else {"logits": scored}
             for row, (one, (ours, theirs)) in enumerate(zip(group, pairs, strict=True)):
                 steps = len(ours.tokens) + 1
                 apart = worst(
                     difference(expected[row, :steps], table[row, :steps], name) for name, table in tables.items()
                 )
-                mine, its, parted = said(self.run, one, (ours.tokens, theirs.tokens))
+                mine, its, parted = compare_texts(self.run, one, (ours.tokens, theirs.tokens))
                 parted = parted or (mine != its and abs(ours.score - theirs.score) <= TOLERANCE)
-                yield Compared(self.input.name(one), *apart, mine, its, parted)
+                yield Comparison(self.input.name(one), *apart, mine, its, parted)
 
 
 class ContinuationPlan(GraphPlan):
     def graphs(self) -> list[Graph]:
         assert isinstance(self.run.model, LanguageModel)
-        return language.graphs(self.run.model, self.wish.attention)
+        return language.language_model_graphs(self.run.model, self.wish.attention)
 
-    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Compared]:
+    def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         model, other = self.run.model, self.stand_in(folder)
         assert isinstance(model, LanguageModel)
         assert isinstance(other, LanguageModel)
@@ -200,9 +238,9 @@ class ContinuationPlan(GraphPlan):
         for group in growing(inputs):
             read = [list(self.input.read(text).ids[-context + WRITTEN :]) for text in group]
             theirs: list[list[int]] = [[] for _ in group]
-            for one in continued(
-                other, read, Sampling(temperature=0), context=context, max_length=WRITTEN,
-                end=tokenizer.specials.end, forbidden=unsaid(tokenizer.specials), device=torch.device("cpu"),
+            for one in generate(
+                other, read, SamplingState(temperature=0), context=context, max_length=WRITTEN,
+                end=tokenizer.specials.end, forbidden=suppressed_ids(tokenizer.specials), device=torch.device("cpu"),
             ):  # fmt: skip
                 theirs[one.row].append(one.token)
             for text, begun, its in zip(group, read, theirs, strict=True):
@@ -212,4 +250,4 @@ class ContinuationPlan(GraphPlan):
                     expected, found = model.output(model.features(told)), other.features(told)
                 parted = own != its and tied_at(expected[0, len(begun) - 1 :], own, its)
                 apart = difference(expected, found, "logits")
-                yield Compared(text, *apart, tokenizer.decode(own), tokenizer.decode(its), parted)
+                yield Comparison(text, *apart, tokenizer.decode(own), tokenizer.decode(its), parted)

@@ -3,18 +3,26 @@
 import io
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.api import Run
 from regard.attention.trace import Trace
 from regard.errors import RegardError
+from regard.models.classifier import Classifier, Tagger
+from regard.models.drawer import TextToImage
+from regard.models.embedder import Embedder, TwoTowers
+from regard.models.forecaster import Forecaster
+from regard.models.reader import SpanReader
 
 OPSET = 20
 ATTENTION = "attention.{}"  # an output: the weights of the attention of this name, rows (× heads) × queries × keys
@@ -79,7 +87,7 @@ class Flat(nn.Module):
         return tuple(self.compute(dict(zip(self.names, tensors, strict=True))))
 
 
-class Session:
+class GraphSession:
     """A graph in ONNX Runtime."""
 
     def __init__(self, file: Path) -> None:
@@ -135,3 +143,196 @@ def _quiet() -> Any:
             yield
     finally:
         logging.disable(before)
+
+
+# What an encoder reads, as named tensors: a graph has no other inputs.
+
+NAME = "source"
+LEAST = 3  # of an example's sizes that may change: torch takes 0 and 1 for constants
+
+
+def name_tensors(source: Any, name: str = NAME) -> dict[str, Tensor]:
+    """A tensor as it is; of a batch with several, each by the name of its field."""
+    if isinstance(source, Tensor):
+        return {name: source}
+    found: dict[str, Tensor] = {}
+    for field, value in _parts(source):
+        found |= name_tensors(value, field)
+    return found
+
+
+def rebuilt(like: Any, tensors: Mapping[str, Tensor], name: str = NAME) -> Any:
+    """The inverse: a batch of the same kind as `like`."""
+    if isinstance(like, Tensor):
+        return tensors[name]
+    return type(like)(*(rebuilt(value, tensors, field) for field, value in _parts(like)))
+
+
+def _parts(source: Any) -> Iterator[tuple[str, Any]]:
+    if not (is_dataclass(source) or hasattr(source, "_fields")):
+        raise TypeError(f"{type(source).__name__} is no batch of tensors")
+    names = [field.name for field in fields(source)] if is_dataclass(source) else source._fields
+    return ((name, getattr(source, name)) for name in names)
+
+
+def sequences(tensors: Mapping[str, Tensor]) -> dict[str, dict[int, str]]:
+    """The dimensions that change from batch to batch: rows, and lengths of what is padded. Pictures have one size."""
+    found: dict[str, dict[int, str]] = {}
+    for name, tensor in tensors.items():
+        found[name] = {0: "batch"}
+        if tensor.ndim in (2, 3):
+            found[name][1] = f"{name}_length"
+    return found
+
+
+def long_enough(tensors: Mapping[str, Tensor], dynamic: Mapping[str, Mapping[int, str]]) -> dict[str, Tensor]:
+    """The same, with padding behind what is shorter than an example may be."""
+    return {
+        name: F.pad(tensor, (0, 0) * (tensor.ndim - 2) + (0, LEAST - tensor.shape[1]))
+        if 1 in dynamic[name] and tensor.shape[1] < LEAST
+        else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+# Recurrent layers as the operators GRU and LSTM of ONNX, over sequences of any length.
+#
+# torch's exporter would unroll them to the length of its example. Gates stand in another order there (GRU: z r n for
+# our r z n; LSTM: i o f g for our i f g o), sequences come with time first, and both biases are one.
+
+GATES = {"GRU": (1, 0, 2), "LSTM": (0, 3, 1, 2)}
+
+
+def with_operators(model: nn.Module) -> nn.Module:
+    """A copy of the model, for tracing: outside of a graph its recurrent layers give zeros."""
+    copy = deepcopy(model)
+    for parent in list(copy.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.GRU | nn.LSTM):
+                parent._modules[name] = Operator(child)
+    return copy
+
+
+class Operator(nn.Module):
+    """In the place of an nn.GRU or nn.LSTM of one direction that has the batch first."""
+
+    def __init__(self, layers: nn.GRU | nn.LSTM) -> None:
+        super().__init__()
+        self.kind, self.width = type(layers).__name__, layers.hidden_size
+        self.weights = nn.ParameterList()
+        for number in range(layers.num_layers):
+            inputs, states, *biases = (self._order_weights(weights) for weights in layers.all_weights[number])
+            self.weights += [inputs.unsqueeze(0), states.unsqueeze(0), torch.cat(biases).unsqueeze(0)]
+
+    def _order_weights(self, weights: Tensor) -> Tensor:
+        parts = weights.detach().chunk(len(GATES[self.kind]))
+        return torch.cat([parts[number] for number in GATES[self.kind]])
+
+    def forward(self, x: Tensor, state: Tensor | tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, object]:
+        y, ends = x.transpose(0, 1), []
+        attributes: dict[str, Any] = {"hidden_size": self.width}
+        attributes |= {"linear_before_reset": 1} if self.kind == "GRU" else {}
+        rows = x.shape[0]
+        for number in range(len(self.weights) // 3):
+            first = x.new_zeros(1, rows, self.width)
+            begin = [first] * (1 if self.kind == "GRU" else 2)
+            if state is not None:
+                begin = [part[number : number + 1] for part in ((state,) if isinstance(state, Tensor) else state)]
+            shape = [y.shape[0], 1, rows, self.width]
+            found = torch.onnx.ops.symbolic_multi_out(
+                self.kind,
+                [y, *(self.weights[3 * number + part] for part in range(3)), None, *begin],
+                attributes,
+                dtypes=[x.dtype] * (1 + len(begin)),
+                shapes=[shape, *[[1, rows, self.width]] * len(begin)],
+            )
+            y = found[0].squeeze(1)
+            ends.append(found[1:])
+        last = tuple(torch.cat(parts) for parts in zip(*ends, strict=True))
+        return y.transpose(0, 1), last[0] if self.kind == "GRU" else last
+
+
+# What says all at once: methods of a model, each of them one graph.
+#
+# Classifier, Tagger   model             what comes in → logits
+# Embedder             model             tokens → a vector
+# Forecaster           model             the past, what is known ahead → values of each step, target and quantile
+# Reader               model             question, document → two pointers; place 0 is *no answer*
+# TwoTowers            image, text       pictures, tokens → vectors of length 1
+# Drawer               picture_decoder   codes, how many of them are there → pixels
+#                      picture_encoder   pixels → codes; its graph `decoder` (`language.py`) writes them
+
+
+class GraphCall(NamedTuple):
+    """`part.method(*arguments)` gives `outputs`; an argument that is a batch gives the names of its fields."""
+
+    graph: str
+    method: str
+    outputs: tuple[str, ...]
+    arguments: tuple[str, ...] = (NAME,)
+    part: str = ""  # the module, by its path in the model
+    fixed: bool = False  # whether rows alone may be of any number, and lengths are the model's own
+
+    def ask(self, model: nn.Module, inputs: Sequence[Any]) -> list[Tensor]:
+        found = getattr(model.get_submodule(self.part), self.method)(*inputs)
+        return [found] if isinstance(found, Tensor) else list(found)
+
+    def tensors(self, inputs: Sequence[Any]) -> dict[str, Tensor]:
+        pairs = zip(self.arguments, inputs, strict=True)
+        return {name: tensor for argument, one in pairs for name, tensor in name_tensors(one, argument).items()}
+
+    def to_graph(self, model: nn.Module, inputs: Sequence[Any], attention: bool) -> Graph:
+        """`inputs`: an example of its arguments."""
+        model = with_operators(model)
+        tensors = self.tensors(inputs)
+        dynamic = {name: {0: "batch"} for name in tensors} if self.fixed else sequences(tensors)
+        tensors = long_enough(tensors, dynamic)
+        with Trace(model) as trace, torch.no_grad():
+            self.ask(model, inputs)
+        names = names_in(trace) if attention else []
+
+        def compute(read: dict[str, Tensor]) -> list[Tensor]:
+            pairs = zip(self.arguments, inputs, strict=True)
+            with Trace(model) as seen:
+                found = self.ask(model, [rebuilt(one, read, argument) for argument, one in pairs])
+            return [*found, *weights_in(seen, names)]
+
+        outputs = [*self.outputs, *map(ATTENTION.format, names)]
+        return Graph(self.graph, Flat(model, list(tensors), compute), tensors, dynamic, outputs)
+
+
+CALLS: dict[type[nn.Module], tuple[GraphCall, ...]] = {
+    Classifier: (GraphCall("model", "logits", ("logits",)),),
+    Tagger: (GraphCall("model", "logits", ("logits",)),),
+    Embedder: (GraphCall("model", "vectors", ("vector",)),),
+    Forecaster: (GraphCall("model", "predict", ("values",), ("past", "known"), fixed=True),),
+    SpanReader: (GraphCall("model", "point", ("start_logits", "end_logits"), ("question", "document")),),
+    TwoTowers: tuple(GraphCall(side, "forward", ("vector",), part=side) for side in ("image", "text")),
+    TextToImage: (
+        GraphCall("picture_decoder", "painted", ("pixels",), ("codes", "drawn"), "tokenizer", fixed=True),
+        GraphCall("picture_encoder", "codes", ("codes",), ("pixels",), "tokenizer", fixed=True),
+    ),
+}
+
+
+def calls_of(model: nn.Module) -> tuple[GraphCall, ...]:
+    return next((calls for kind, calls in CALLS.items() if isinstance(model, kind)), ())
+
+
+def arguments(run: Run, call: GraphCall, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What a call is given for some inputs of the job: a row for each."""
+    model, output, input = run.model, run.job.output, run.job.input
+    if isinstance(model, TextToImage):  # any codes will do, and the pictures of any
+        generator = torch.Generator().manual_seed(len(inputs))
+        codes = torch.randint(len(model.tokenizer.codebook.table), (len(inputs), model.regions), generator=generator)
+        drawn = model.regions - torch.arange(len(inputs)) % model.regions
+        return (codes, drawn) if call.method == "painted" else (model.tokenizer.pictures(codes),)
+    if call.part == "text":
+        texts = output.captions or ["?"]  # pyright: ignore[reportAttributeAccessIssue]
+        some = [texts[number % len(texts)] for number in range(len(inputs))]
+        return (output.text.collate([output.read_text(text) for text in some]),)  # pyright: ignore[reportAttributeAccessIssue]
+    items = [input.read(one) for one in inputs]
+    source = input.collate(items)
+    if isinstance(model, Forecaster):
+        return source, torch.from_numpy(np.stack([item.known for item in items]))
+    return (source.question, source.document) if isinstance(model, SpanReader) else (source,)

@@ -10,39 +10,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.api import CONFIG, Run
-from regard.attention.role import Role
-from regard.encoders.class_token import by_class_token
+from regard.api import Run
+from regard.attention.score import Role
+from regard.encoders.image import by_class_token
 from regard.inputs.base import Input
 from regard.inputs.image.input import ImageInput
 from regard.inputs.joint import JointInput
 from regard.inputs.joint_reader import JointItem
 from regard.inputs.prompt.input import PromptInput
 from regard.inputs.question.input import QuestionInput
-from regard.inputs.series.input import SeriesInput
-from regard.inputs.series.window_input import WindowInput
+from regard.inputs.series.input import SeriesInput, WindowInput
 from regard.inputs.sound.input import SoundInput
-from regard.inputs.text.input import TextInput
-from regard.inputs.text.two_texts_input import TwoTextsInput
+from regard.inputs.text.input import TextInput, TwoTextsInput
 from regard.inputs.text.words import WordsInput
 from regard.layers.pooling import attends
-from regard.light.description import RUN_FILE
+from regard.light.session import RUN_FILE
 from regard.models.classifier import Classifier
-from regard.models.drawer import Drawer
-from regard.models.embedder import Embedder
-from regard.models.forecaster import Forecaster
-from regard.models.patch_forecaster import PatchForecaster
-from regard.models.two_towers import TwoTowers
-from regard.outputs.labels.output import LabelsOutput
-from regard.outputs.picture.output import PictureOutput
-from regard.outputs.span.output import SpanOutput
-from regard.outputs.tags.output import TagsOutput
-from regard.outputs.text.continuation import Continuation
-from regard.outputs.text.output import TextOutput
-from regard.outputs.text.transcription import Transcription
-from regard.outputs.values.output import ValuesOutput
-from regard.outputs.vector.encode import VectorOutput
-from regard.outputs.vector.match import Match
+from regard.models.drawer import TextToImage
+from regard.models.embedder import Embedder, TwoTowers
+from regard.models.forecaster import Forecaster, PatchForecaster
+from regard.settings.recipe import CONFIG
+from regard.tasks.labels.output import LabelsOutput
+from regard.tasks.picture.output import PictureOutput
+from regard.tasks.span.output import SpanOutput
+from regard.tasks.tags.output import TagsOutput
+from regard.tasks.text.continuation import Continuation
+from regard.tasks.text.output import TextOutput
+from regard.tasks.text.transcription import Transcription
+from regard.tasks.values.output import ValuesOutput
+from regard.tasks.vector.encode import VectorOutput
+from regard.tasks.vector.match import Match
 
 EXAMPLES = 6
 KINDS: dict[type, str] = {  # what is first is a kind of what comes later
@@ -77,7 +74,7 @@ def _says(run: Run) -> dict[str, Any]:
         return {"kind": kind, "first": by_class_token(model.encoder, model.pooling), "joins": joins}
     if isinstance(model, Forecaster):
         return {"kind": kind, "patches": isinstance(model, PatchForecaster)}
-    if isinstance(model, Drawer):
+    if isinstance(model, TextToImage):
         grid = list(model.tokenizer.grid)
         return {"kind": kind, "words": model.words, "text_length": model.text_length, "grid": grid}
     if isinstance(output, Match) and isinstance(model, TwoTowers):

@@ -14,18 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.cache import KeyValue
-from regard.attention.memory import Memory
+from regard.attention.memory import KeyValue, Memory
 from regard.attention.trace import Trace
-from regard.decoders.recurrent_decoder import RecurrentDecoder
-from regard.decoders.recurrent_state import RecurrentState
-from regard.decoders.transformer import TransformerDecoder
-from regard.decoders.transformer_state import TransformerState
-from regard.decoding.forced_alignment import BLANK, NEVER
-from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, names_in, weights_in
-from regard.exporters.onnx.tensors import named, rebuilt, sequences
-from regard.models.ctc import SpeechToText
-from regard.models.seq2seq import Seq2Seq
+from regard.decoders.recurrent import RecurrentDecoder, RecurrentState
+from regard.decoders.transformer import TransformerDecoder, TransformerState
+from regard.exporters.onnx.graph import ATTENTION, Flat, Graph, name_tensors, names_in, rebuilt, sequences, weights_in
+from regard.generation.alignment import BLANK, NEVER
+from regard.models.language_model import LanguageModel
+from regard.models.seq2seq import Seq2Seq, SpeechToText
 from regard.special_tokens import END, START
 
 Tensors = dict[str, Tensor]
@@ -33,11 +29,11 @@ TARGET = {0: "batch", 1: "steps"}
 LAYERS_FIRST = ("hidden", "cell")
 
 
-def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
-    tensors = named(source)
+def seq2seq_graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
+    tensors = name_tensors(source)
     memory = _read(model, source)
-    state, beside = start(model, memory), heard(model, memory)
-    changing = [name for name in state if name not in _kept(state)]
+    state, beside = start(model, memory), ctc_scores(model, memory)
+    changing = [name for name in state if name not in _memory_part(state)]
     first, after = Trace(model), Trace(model)
     _read(model, source, first)
     tokens = torch.full((len(next(iter(tensors.values()))),), START)
@@ -50,19 +46,19 @@ def graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
     stepped = {"tokens": tokens, **past}
     dynamic = {"tokens": {0: "rows"}} | {name: _dims(name, tensor) for name, tensor in past.items()}
 
-    def begin(given: Tensors) -> Sequence[Tensor]:
+    def begin(inputs: Tensors) -> Sequence[Tensor]:
         trace = Trace(model)
-        memory = _read(model, rebuilt(source, given), trace)
-        return [*start(model, memory).values(), *heard(model, memory).values(), *weights_in(trace, inside)]
+        memory = _read(model, rebuilt(source, inputs), trace)
+        return [*start(model, memory).values(), *ctc_scores(model, memory).values(), *weights_in(trace, inside)]
 
-    def step(given: Tensors) -> Sequence[Tensor]:
+    def step(inputs: Tensors) -> Sequence[Tensor]:
         with Trace(model) as trace:
-            logits, after = _next(model, given["tokens"], given, changing)
+            logits, after = _next(model, inputs["tokens"], inputs, changing)
         return [logits, *after.values(), *weights_in(trace, seen)]
 
-    def score(given: Tensors) -> Sequence[Tensor]:
+    def score(inputs: Tensors) -> Sequence[Tensor]:
         with Trace(model):
-            features = model.features(model.encode(rebuilt(source, given)), given["target"])
+            features = model.features(model.encode(rebuilt(source, inputs)), inputs["target"])
         return [model.output(features)]
 
     def graph(
@@ -101,7 +97,7 @@ def _read(model: Seq2Seq, source: Any, trace: Trace | None = None) -> Memory:
     return Memory(memory.vectors, mask, memory.summary, memory.grid)
 
 
-def heard(model: Seq2Seq, memory: Memory) -> Tensors:
+def ctc_scores(model: Seq2Seq, memory: Memory) -> Tensors:
     """log p of each token, or of the blank (0), at each vector of the memory; beyond its end, the blank for certain."""
     if not isinstance(model, SpeechToText) or model.ctc is None:
         return {}
@@ -157,7 +153,7 @@ def _next(model: Seq2Seq, tokens: Tensor, state: Tensors, changing: Sequence[str
     return model.output(features.squeeze(1)), found
 
 
-def _kept(state: Tensors) -> list[str]:
+def _memory_part(state: Tensors) -> list[str]:
     """What belongs to the memory, which a step only reads."""
     return [name for name in state if name.startswith("memory_") or name in ("mask", "key", "value", "summary")]
 
@@ -170,3 +166,47 @@ def _dims(name: str, tensor: Tensor) -> dict[int, str]:
     if name.startswith("memory_"):
         return {0: "rows", 2: "memory"}
     return {0: "rows", 1: "memory"} if name in ("mask", "key", "value") else {0: "rows"}
+
+
+# The graph of a language model: tokens and keys and values of those before → logits, keys and values.
+#
+# With nothing before (a length of 0) it scores a whole text; with one token a row it is a step of writing.
+
+ROWS, PAST, NEW = 2, 3, 4  # sizes of the example
+
+
+def empty_past(model: LanguageModel, rows: int, length: int = 0) -> Tensors:
+    found: Tensors = {}
+    for number, block in enumerate(model.decoder._blocks()):
+        heads = block.attention.kv_heads
+        width = block.attention.sizes[1] // heads
+        for kind in ("key", "value"):
+            found[f"past_{kind}_{number}"] = torch.zeros(rows, heads, length, width)
+    return found
+
+
+def language_model_graphs(model: LanguageModel, attention: bool) -> list[Graph]:
+    past, names = empty_past(model, ROWS, PAST), list[str]()
+    if attention:
+        with Trace(model) as trace:
+            model.features(torch.full((ROWS, NEW), 5))
+        names = names_in(trace)
+    inputs = {"tokens": torch.full((ROWS, NEW), 5), **past}
+
+    def read(inputs: Tensors) -> Sequence[Tensor]:
+        numbers = range(len(model.decoder.layers))
+        kept = tuple(KeyValue(inputs[f"past_key_{n}"], inputs[f"past_value_{n}"]) for n in numbers)
+        tokens = inputs["tokens"]
+        state = TransformerState(
+            kept, (None,) * len(kept), None, kept[0].key.shape[-2], tokens.shape[0], 1, tokens.device
+        )
+        with Trace(model) as trace:
+            features, after = model.decoder.read(tokens, state)
+        pairs = [one for one in after.past if isinstance(one, KeyValue)]
+        return [
+            model.output(features), *(tensor for pair in pairs for tensor in pair), *weights_in(trace, names)
+        ]  # fmt: skip
+
+    dynamic = {"tokens": {0: "rows", 1: "new"}} | {name: {0: "rows", 2: "past"} for name in past}
+    outputs = ["logits", *(f"next_{name}" for name in past), *map(ATTENTION.format, names)]
+    return [Graph("decoder", Flat(model, list(inputs), read), inputs, dynamic, outputs)]

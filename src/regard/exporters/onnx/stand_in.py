@@ -14,17 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.memory import Memory
-from regard.attention.role import Role
-from regard.exporters.onnx.calls import calls_of
-from regard.exporters.onnx.graph import ATTENTION, ENDING, Session
-from regard.exporters.onnx.language import empty_past
-from regard.exporters.onnx.seq2seq import LAYERS_FIRST
-from regard.exporters.onnx.tensors import named
-from regard.exporters.stand_ins import LogitsModel
-from regard.models.ctc import SpeechToText
-from regard.models.drawer import Drawer
+from regard.attention.score import Role
+from regard.exporters.onnx.graph import ATTENTION, ENDING, GraphSession, calls_of, name_tensors
+from regard.exporters.onnx.seq2seq import LAYERS_FIRST, empty_past
+from regard.exporters.proof import LogitsModel
+from regard.models.drawer import TextToImage
 from regard.models.language_model import LanguageModel
-from regard.models.seq2seq import Seq2Seq
+from regard.models.seq2seq import Seq2Seq, SpeechToText
 from regard.special_tokens import START
 
 Tensors = Mapping[str, Tensor]
@@ -37,12 +33,12 @@ def stand_in(model: nn.Module, folder: Path) -> nn.Module:
     if isinstance(model, LanguageModel):
         return GraphLanguageModel(model, folder)
     copy = deepcopy(model)
-    if isinstance(copy, Drawer):
+    if isinstance(copy, TextToImage):
         copy.writer = GraphLanguageModel(copy.writer, folder)
     for call in calls_of(model):
-        session, kind = Session(folder / f"{call.graph}{ENDING}"), _kind_of(copy, call)
+        session, kind = GraphSession(folder / f"{call.graph}{ENDING}"), _kind_of(copy, call)
 
-        def ask(*given: Any, call: Any = call, session: Session = session, kind: Any = kind) -> Any:
+        def ask(*given: Any, call: Any = call, session: GraphSession = session, kind: Any = kind) -> Any:
             found = session(call.tensors(given))
             return kind(*(found[name] for name in call.outputs))
 
@@ -90,7 +86,7 @@ class GraphState:
 
 
 @dataclass(frozen=True)
-class Begun(Memory):
+class OnnxStart(Memory):
     """In the place of a memory: the state that the graph `encoder` gave of it, and its CTC, where it has one."""
 
     state: GraphState | None = None
@@ -103,24 +99,24 @@ class GraphSeq2Seq(Seq2Seq):
     def __init__(self, like: Seq2Seq, folder: Path) -> None:
         nn.Module.__init__(self)
         self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
-        self._encoder, self._decoder = (Session(folder / f"{name}{ENDING}") for name in ("encoder", "decoder"))
+        self._encoder, self._decoder = (GraphSession(folder / f"{name}{ENDING}") for name in ("encoder", "decoder"))
         roles = {name: getattr(module, "role", None) for name, module in like.named_modules()}
         cross = {name: role.layer for name, role in roles.items() if isinstance(role, Role) and role.kind == "cross"}
         self._last = max(cross, key=lambda name: cross[name], default="")  # the one that coverage watches
         scorer = folder / f"scorer{ENDING}"
-        self._scorer = Session(scorer) if scorer.is_file() else None
+        self._scorer = GraphSession(scorer) if scorer.is_file() else None
 
     def encode(self, source: Any) -> Memory:
-        tensors = named(source)
+        tensors = name_tensors(source)
         rows = len(next(iter(tensors.values())))
         told = self._encoder(tensors)
         state = GraphState({name: told[name] for name in self._decoder.inputs if name in told}, rows)
         ctc = told.get("ctc")
         vectors = torch.zeros(rows, 1 if ctc is None else ctc.shape[1], 1)
-        return Begun(vectors, None, torch.zeros(rows, 1), None, state, ctc)
+        return OnnxStart(vectors, None, torch.zeros(rows, 1), None, state, ctc)
 
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> GraphState:
-        assert isinstance(memory, Begun)
+        assert isinstance(memory, OnnxStart)
         assert memory.state is not None
         rows = torch.arange(memory.state.rows).repeat_interleave(copies)
         return replace(memory.state.select(rows), watched=ATTENTION.format(self._last) if watch else "")
@@ -140,9 +136,9 @@ class GraphSeq2Seq(Seq2Seq):
     def logits(self, features: Tensor) -> Tensor:
         return features
 
-    def scored(self, source: Any, target: Tensor) -> Tensor | None:
+    def note_scores(self, source: Any, target: Tensor) -> Tensor | None:
         """Logits of every step at once, where there is a graph of them."""
-        return None if self._scorer is None else self._scorer({**named(source), "target": target})["logits"]
+        return None if self._scorer is None else self._scorer({**name_tensors(source), "target": target})["logits"]
 
 
 class GraphSpeechToText(GraphSeq2Seq, SpeechToText):
@@ -153,7 +149,7 @@ class GraphSpeechToText(GraphSeq2Seq, SpeechToText):
         self.ctc = nn.Identity()  # it has one, in its graph
 
     def ctc_scores(self, memory: Memory) -> Tensor:
-        assert isinstance(memory, Begun)
+        assert isinstance(memory, OnnxStart)
         assert memory.ctc is not None
         return memory.ctc
 
@@ -161,7 +157,7 @@ class GraphSpeechToText(GraphSeq2Seq, SpeechToText):
 class GraphLanguageModel(LogitsModel):
     def __init__(self, like: LanguageModel, folder: Path) -> None:
         super().__init__(like, self._whole)
-        self._session, self._past = Session(folder / f"decoder{ENDING}"), empty_past(like, 1)
+        self._session, self._past = GraphSession(folder / f"decoder{ENDING}"), empty_past(like, 1)
 
     def start(self, rows: int = 1, *, places: int | None = None) -> GraphState:  # pyright: ignore[reportIncompatibleMethodOverride]
         return GraphState(self._past, 1).select(torch.zeros(rows, dtype=torch.long))

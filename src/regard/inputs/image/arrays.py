@@ -16,7 +16,7 @@ import numpy as np
 
 from regard.data.tables import SPLIT_NAMES, Role
 from regard.errors import CallError, RegardError
-from regard.files.foreign import require_memory_for
+from regard.files.hub import require_memory_for
 from regard.files.lines import BROKEN, open_bytes
 
 _IDX = re.compile(r"(?P<set>.*?)(?P<part>train|t10k|test|val)[-._](?P<what>images|labels)[-.]idx\d-ubyte(\.gz)?$")

@@ -5,7 +5,7 @@ whichever process, batch or thread they are made.
 
 RandAugment (Cubuk et al. 2019, section 3, arXiv:1909.13719): `operations` changes sampled from a list, each at one
 `strength`. Ours is between 0 and 1, where 1 is the paper's magnitude of 30. Erasing: Zhong et al. 2017
-(arXiv:1708.04896). Mixing pictures and their labels is part of the model: `models/mixup.py`.
+(arXiv:1708.04896). Mixing pictures and their labels is part of the model: `models/classifier.py`.
 """
 
 from collections.abc import Callable
@@ -22,22 +22,22 @@ Pixels = UInt8[np.ndarray, "C H W"]
 Operation = Callable[[Any, float], Any]  # a picture, and the strength: from −1 to 1
 
 
-def augmented(pixels: Pixels, how: PictureAugmentSettings, chance: Chance) -> Pixels:
+def augment(pixels: Pixels, how: PictureAugmentSettings, chance: Chance) -> Pixels:
     """Return the picture with all requested changes."""
     if how.crop:
-        pixels = _cropped(pixels, how.crop, chance)
+        pixels = _crop(pixels, how.crop, chance)
     if how.shift:
-        pixels = _shifted(pixels, how.shift, chance)
+        pixels = _shift(pixels, how.shift, chance)
     if how.flip and chance.random() < 0.5:
         pixels = pixels[:, :, ::-1]
     if how.operations:
-        pixels = _recolored(pixels, how.operations, how.strength, chance)
+        pixels = _recolor(pixels, how.operations, how.strength, chance)
     if how.erase and chance.random() < how.erase:
-        pixels = _erased(pixels, chance)
+        pixels = _erase(pixels, chance)
     return np.ascontiguousarray(pixels)
 
 
-def _cropped(pixels: Pixels, share: float, chance: Chance) -> Pixels:
+def _crop(pixels: Pixels, share: float, chance: Chance) -> Pixels:
     """Return a random part of the picture with at least 1 − share of each side, resized to the full size."""
     _, height, width = pixels.shape
     rows, columns = (1 - share * chance.random(2)) * (height, width)
@@ -45,7 +45,7 @@ def _cropped(pixels: Pixels, share: float, chance: Chance) -> Pixels:
     return _as_image(pixels, lambda image: image.resize(image.size, box=(left, top, left + columns, top + rows)))
 
 
-def _shifted(pixels: Pixels, most: int, chance: Chance) -> Pixels:
+def _shift(pixels: Pixels, most: int, chance: Chance) -> Pixels:
     _, height, width = pixels.shape
     down, right = chance.integers(-most, most + 1, 2)
     rows = np.clip(np.arange(height) + down, 0, height - 1)
@@ -53,7 +53,7 @@ def _shifted(pixels: Pixels, most: int, chance: Chance) -> Pixels:
     return pixels[:, rows[:, None], columns]
 
 
-def _erased(pixels: Pixels, chance: Chance) -> Pixels:
+def _erase(pixels: Pixels, chance: Chance) -> Pixels:
     """Cover a rectangle of up to half of each side with the picture's mean color."""
     _, height, width = pixels.shape
     rows, columns = (chance.uniform(0.1, 0.5, 2) * (height, width)).astype(int) + 1
@@ -71,7 +71,7 @@ def _as_image(pixels: Pixels, change: Callable[[Any], Any]) -> Pixels:
     return changed.transpose(2, 0, 1) if color else changed[None]
 
 
-def _recolored(pixels: Pixels, operations: int, strength: float, chance: Chance) -> Pixels:
+def _recolor(pixels: Pixels, operations: int, strength: float, chance: Chance) -> Pixels:
     def change(image: Any) -> Any:
         known = list(OPERATIONS.values())
         for operation in chance.integers(0, len(known), operations):
@@ -111,7 +111,7 @@ def _enhance(kind: str) -> Operation:
     return enhanced
 
 
-def _retone(kind: str, *arguments: Callable[[float], int]) -> Operation:
+def _tone_operation(kind: str, *arguments: Callable[[float], int]) -> Operation:
     """Return an operation of Pillow's ImageOps whose arguments depend on the strength."""
 
     def retoned(image: Any, amount: float) -> Any:
@@ -125,12 +125,12 @@ def _retone(kind: str, *arguments: Callable[[float], int]) -> Operation:
 #: The list of the paper.
 OPERATIONS: dict[str, Operation] = {
     "identity": lambda image, amount: image,
-    "autocontrast": _retone("autocontrast"),
-    "equalize": _retone("equalize"),
+    "autocontrast": _tone_operation("autocontrast"),
+    "equalize": _tone_operation("equalize"),
     "rotate": _rotate,
-    "solarize": _retone("solarize", lambda strength: round(256 * (1 - strength))),
+    "solarize": _tone_operation("solarize", lambda strength: round(256 * (1 - strength))),
     "color": _enhance("Color"),
-    "posterize": _retone("posterize", lambda strength: 8 - round(4 * strength)),
+    "posterize": _tone_operation("posterize", lambda strength: 8 - round(4 * strength)),
     "contrast": _enhance("Contrast"),
     "brightness": _enhance("Brightness"),
     "sharpness": _enhance("Sharpness"),

@@ -10,18 +10,24 @@ nothing. Large pictures of several threads are decoded one after the other.
 """
 
 import io
+import json
+import os
+import subprocess
+import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
-from threading import Condition, Lock
-from typing import Any, Literal
+from threading import Condition, Lock, local
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from jaxtyping import UInt8
 
 from regard.errors import CallError, pip_install
+from regard.inputs.media_files import Bytes
 
 Fit = Literal["squash", "crop", "pad"]
 WHITE = 255
@@ -33,7 +39,7 @@ class BadPictureError(Exception):
 
 
 @dataclass(frozen=True)
-class Form:
+class PictureForm:
     """Common form of all pictures of a data set."""
 
     height: int
@@ -95,7 +101,7 @@ def pillow() -> Any:
     return Image
 
 
-def decode(data: bytes, form: Form, name: str = "") -> Decoded:
+def decode(data: bytes, form: PictureForm, name: str = "") -> Decoded:
     """Decode the picture in the bytes of a file called `name`."""
     Image = pillow()
     if not data:
@@ -104,7 +110,7 @@ def decode(data: bytes, form: Form, name: str = "") -> Decoded:
         warnings.simplefilter("ignore")  # of damaged EXIF data, and of sizes, which are checked below
         try:
             with Image.open(io.BytesIO(data)) as image:
-                return _formed(image, form, tuple(_oddities(image, name)))
+                return _to_form(image, form, tuple(_oddities(image, name)))
         except BadPictureError:
             raise
         except Image.UnidentifiedImageError:
@@ -115,12 +121,12 @@ def decode(data: bytes, form: Form, name: str = "") -> Decoded:
             raise BadPictureError(f"damaged or cut short ({type(problem).__name__}: {problem})") from None
 
 
-def from_python(one: Any, form: Form) -> Decoded:
+def from_python(one: Any, form: PictureForm) -> Decoded:
     """Convert a Pillow image, or numbers: an array or a tensor."""
-    return _formed(one, form) if hasattr(one, "convert") else from_array(one, form)
+    return _to_form(one, form) if hasattr(one, "convert") else from_array(one, form)
 
 
-def from_array(array: Any, form: Form) -> Decoded:
+def from_array(array: Any, form: PictureForm) -> Decoded:
     """Convert numbers to a picture: rows × columns, with 1, 3 or 4 channels last or, as in torch, first.
 
     Bytes are 0 to 255; other numbers lie between 0 and `form.white`.
@@ -141,10 +147,10 @@ def from_array(array: Any, form: Form) -> Decoded:
             raise wrong
         numbers = (numbers * (255 / form.white)).round().astype(np.uint8)
     _require_size((numbers.shape[1], numbers.shape[0]), form.max_pixels)
-    return _formed(pillow().fromarray(np.ascontiguousarray(numbers)), form)
+    return _to_form(pillow().fromarray(np.ascontiguousarray(numbers)), form)
 
 
-def _formed(image: Any, form: Form, notes: tuple[str, ...] = ()) -> Decoded:
+def _to_form(image: Any, form: PictureForm, notes: tuple[str, ...] = ()) -> Decoded:
     _require_size(image.size, form.max_pixels)
     color = image.mode not in ("1", "L", "LA", "La") and not image.mode.startswith(("I", "F"))
     seen = f"{image.width}×{image.height} {'color' if color else 'gray'}"
@@ -180,8 +186,8 @@ def _upright(image: Any) -> Any:
     return ImageOps.exif_transpose(image)
 
 
-def _to_array(image: Any, form: Form) -> UInt8[np.ndarray, "C H W"]:
-    image = _resized(_eight_bits(image).convert("RGB" if form.channels == 3 else "L"), form)
+def _to_array(image: Any, form: PictureForm) -> UInt8[np.ndarray, "C H W"]:
+    image = _resize(_eight_bits(image).convert("RGB" if form.channels == 3 else "L"), form)
     pixels = np.asarray(image, np.uint8)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1) if form.channels == 3 else pixels[None])
 
@@ -202,7 +208,7 @@ def _eight_bits(image: Any) -> Any:
     return image
 
 
-def _resized(image: Any, form: Form) -> Any:
+def _resize(image: Any, form: PictureForm) -> Any:
     """Fit to the form. squash: resize both sides; crop: keep the middle; pad: keep all, with white borders."""
     from PIL import ImageOps
 
@@ -214,3 +220,128 @@ def _resized(image: Any, form: Form) -> Any:
     if form.fit == "crop":
         return ImageOps.fit(image, size, Image.Resampling.BICUBIC)
     return ImageOps.pad(image, size, Image.Resampling.BICUBIC, color=(WHITE,) * 3 if form.channels == 3 else WHITE)
+
+
+# Decoding in separate processes: it uses all cores, and a file that crashes a decoder does not end the program.
+#
+# A worker is `python -m regard.inputs.image.decode`: it reads a line of JSON for each group of files and writes, for
+# each file, a line of JSON and the pixels. (Not `multiprocessing`: its processes would import the user's script
+# again, which must then be written for it; and a process that dies would hang the pool.)
+#
+#     → {"form": {...}, "files": [["photo.jpg", 0, null], ["images.tar", 1536, 20480]]}     name, first byte, how many
+#     ← {"notes": ["..."], "seen": "640×480 color"} and C·H·W bytes      or      {"error": "..."}
+
+GROUP = 16  # files in one request
+AHEAD = 3  # pending groups for each worker
+
+
+def decode_all(files: Sequence[Bytes], form: PictureForm, workers: int = 0) -> Iterator[Decoded | BadPictureError]:
+    """Decode pictures, in the order of the files. `workers=0`: one for each core, and none for a few files."""
+    groups = [files[start : start + GROUP] for start in range(0, len(files), GROUP)]
+    workers = min(workers or os.cpu_count() or 1, len(groups))
+    if len(groups) <= 2 or workers < 1:
+        yield from (_decode_file(file, form) for file in files)
+        return
+    started: list[_Worker] = []
+    mine = local()
+
+    def work(group: Sequence[Bytes]) -> list[Decoded | BadPictureError]:
+        if not hasattr(mine, "worker"):
+            mine.worker = _Worker(form)
+            started.append(mine.worker)
+        return mine.worker.decode(group)
+
+    with ThreadPoolExecutor(workers) as pool:  # a thread only waits for its process
+        try:
+            coming, rest = [], iter(groups)
+            for group in rest:
+                coming.append(pool.submit(work, group))
+                if len(coming) >= workers * AHEAD:
+                    yield from coming.pop(0).result()
+            for future in coming:
+                yield from future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for worker in started:
+                worker.stop()
+
+
+def _decode_file(file: Bytes, form: PictureForm) -> Decoded | BadPictureError:
+    try:
+        return decode(file.read(), form, file.name or file.path)
+    except BadPictureError as problem:
+        return problem
+    except OSError as problem:
+        return BadPictureError(f"cannot be read: {problem.strerror or problem}")
+
+
+class _Worker:
+    """Worker process. It is restarted after a crash; a file on which it crashes twice is bad."""
+
+    def __init__(self, form: PictureForm) -> None:
+        self._form = form
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def decode(self, group: Sequence[Bytes]) -> list[Decoded | BadPictureError]:
+        found: list[Decoded | BadPictureError] = []
+        crashed_on = -1
+        while len(found) < len(group):
+            try:
+                for one in self._ask(group[len(found) :]):
+                    found.append(one)
+            except (OSError, EOFError, ValueError):
+                self.stop()
+                if crashed_on == len(found):
+                    found.append(BadPictureError("the decoder crashed on it"))
+                crashed_on = len(found)
+        return found
+
+    def _ask(self, group: Sequence[Bytes]) -> Iterator[Decoded | BadPictureError]:
+        if self._process is None:
+            command = [sys.executable, "-m", "regard.inputs.image.decode"]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        wanted, answers = self._process.stdin, self._process.stdout
+        assert wanted is not None and answers is not None  # noqa: PT018 (for the type checker)
+        wanted.write(json.dumps({"form": asdict(self._form), "files": group}).encode() + b"\n")
+        wanted.flush()
+        size = int(np.prod(self._form.shape))
+        for _ in group:
+            line = answers.readline()
+            if not line:
+                raise EOFError
+            answer = json.loads(line)
+            if "error" in answer:
+                yield BadPictureError(answer["error"])
+                continue
+            pixels = answers.read(size)
+            if len(pixels) < size:
+                raise EOFError
+            yield Decoded(
+                np.frombuffer(pixels, np.uint8).reshape(self._form.shape), tuple(answer["notes"]), answer["seen"]
+            )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            with suppress(OSError):
+                self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def serve(wanted: BinaryIO, answers: BinaryIO) -> None:
+    """Main loop of a worker, until its input ends."""
+    for line in wanted:
+        asked: dict[str, Any] = json.loads(line)
+        form = PictureForm(**asked["form"])
+        for file in asked["files"]:
+            found = _decode_file(Bytes(*file), form)
+            if isinstance(found, BadPictureError):
+                answers.write(json.dumps({"error": str(found)}).encode() + b"\n")
+            else:
+                answers.write(json.dumps({"notes": found.notes, "seen": found.seen}).encode() + b"\n")
+                answers.write(found.pixels.tobytes())
+            answers.flush()  # the next file may crash the decoder
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -21,18 +21,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batches import seeded
-from regard.data.cache import built_once, damage_of
-from regard.data.prepare import watched
+from regard.data.batches import random_generator
+from regard.data.prepare import built_once, damage_of, with_progress
 from regard.data.tables import Role
-from regard.encoders.image_input import PictureEncoder
+from regard.encoders.image import PictureEncoder
 from regard.inputs.image.store import PictureStore, Pixels
 
 AT_ONCE = 16  # pictures in one batch of the network
 KEY = 16  # bytes
 
 
-class Part(NamedTuple):
+class FeaturePart(NamedTuple):
     """Features that were computed together: the row of each key, and N × regions × width."""
 
     rows: dict[bytes, int]
@@ -68,7 +67,7 @@ class Features:
 
     def __call__(self, pictures: NDArray[np.int64], rows: NDArray[np.int64], epoch: int) -> Tensor:
         views = len(self.table)
-        drawn = [int(seeded(self.seed, epoch, int(row)).integers(views)) if views > 1 else 0 for row in rows]
+        drawn = [int(random_generator(self.seed, epoch, int(row)).integers(views)) if views > 1 else 0 for row in rows]
         return torch.from_numpy(self.table[np.array(drawn, np.int64), pictures])
 
 
@@ -105,7 +104,7 @@ def frozen_features(
         def build(folder: Path) -> None:
             table = np.memmap(folder / "features", np.float16, mode="w+", shape=(len(missing), *shape))
             doing = f"computing features of {len(missing):,} pictures by {name}, once for all runs"
-            rows, done = iter(watched(missing.values(), doing, AT_ONCE)), 0
+            rows, done = iter(with_progress(missing.values(), doing, AT_ONCE)), 0
             while some := list(islice(rows, AT_ONCE)):
                 pixels = [_pixels(views[view], row, contents[row], view) for view, row in some]
                 table[done : done + len(some)] = _features(encoder, torch.cat(pixels)).half().cpu().numpy()
@@ -129,7 +128,7 @@ def _pixels(pixels: Pixels, row: int, content: bytes, view: int) -> Tensor:
     return pixels(np.array([row]), np.array([int.from_bytes(content[:6])]), view)
 
 
-def _parts(place: Path, shape: tuple[int, int], wanted: Mapping[bytes, Any]) -> list[Part]:
+def _parts(place: Path, shape: tuple[int, int], wanted: Mapping[bytes, Any]) -> list[FeaturePart]:
     """Return intact tables with at least one wanted key; remove damaged ones."""
     found = []
     for folder in sorted(place.glob("part-*")):
@@ -143,9 +142,9 @@ def _parts(place: Path, shape: tuple[int, int], wanted: Mapping[bytes, Any]) -> 
     return found
 
 
-def _part(folder: Path, shape: tuple[int, int]) -> Part:
+def _part(folder: Path, shape: tuple[int, int]) -> FeaturePart:
     rows = _rows(folder)
-    return Part(rows, np.memmap(folder / "features", np.float16, mode="r", shape=(len(rows), *shape)))
+    return FeaturePart(rows, np.memmap(folder / "features", np.float16, mode="r", shape=(len(rows), *shape)))
 
 
 def _rows(folder: Path) -> dict[bytes, int]:

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.corpora.pictures import load_pictures
-from regard.data.files import Source
-from regard.data.pairs import Bad
+from regard.corpora.shapes import load_pictures
+from regard.data.files import FileSource
+from regard.data.pairs import SkippedLine
 from regard.data.tables import Role
 from regard.errors import CallError
 from regard.inputs.image.arrays import is_arrays, load_arrays, of_role
 from regard.inputs.image.decode import pillow
-from regard.inputs.media_source import Entry, MediaSource
+from regard.inputs.media_files import Entry, MediaSource
 
 UNREADABLE = frozenset(
     (".heic", ".heif", ".avif", ".jxl", ".svg", ".raw")
@@ -49,7 +49,7 @@ class PictureSource(MediaSource):
         for row, one in enumerate(load_pictures(self.where, self.role)):
             yield Entry(f"{self.where}#{row}", one.texts, self.where, row + 1, one.nouns, one.image)
 
-    def _all(self) -> Iterable[Entry | Bad]:
+    def _all(self) -> Iterable[Entry | SkippedLine]:
         path = Path(self.where).expanduser()
         if path.exists() and is_arrays(path):
             return self._called(_arrays(path, self.role))
@@ -57,18 +57,18 @@ class PictureSource(MediaSource):
 
 
 @dataclass(frozen=True)
-class NamedPictures(Source[Entry]):
+class NamedPictures(FileSource[Entry]):
     """Return pictures by name for a store, each a word (`find` locates it) or an array."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     find: Callable[[str], Any] = str
 
-    def read(self) -> Iterator[Entry | Bad]:
+    def read(self) -> Iterator[Entry | SkippedLine]:
         for name, value in self.values.items():
             try:
                 yield Entry(name, (), name, place=self.find(value) if isinstance(value, str) else value)
             except CallError as problem:
-                yield Bad(name, 0, "not found", str(problem))
+                yield SkippedLine(name, 0, "not found", str(problem))
 
     def depends_on(self) -> list[Any]:
         return [[name, *self._content(value)] for name, value in self.values.items()]
@@ -80,11 +80,11 @@ class NamedPictures(Source[Entry]):
         return [value] if file is None else [value, file.stat().st_size, file.stat().st_mtime_ns]
 
 
-def _arrays(path: Path, role: Role) -> Iterator[Entry | Bad]:
+def _arrays(path: Path, role: Role) -> Iterator[Entry | SkippedLine]:
     images, labels, classes = of_role(load_arrays(path), role, f"data.{role}={path}")
     for row, (image, label) in enumerate(zip(images, labels, strict=True)):
         if classes is not None and not 0 <= int(label) < len(classes):
-            yield Bad(str(path), row + 1, "columns", f"label {label} is not one of the {len(classes)} classes")
+            yield SkippedLine(str(path), row + 1, "columns", f"label {label} is not one of the {len(classes)} classes")
         else:
             text = str(label) if classes is None else classes[int(label)]
             yield Entry(f"{path.name}#{row}", (text,), str(path), row + 1, place=image)

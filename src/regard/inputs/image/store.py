@@ -13,17 +13,15 @@ from jaxtyping import UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.corpora.pictures import Noun
-from regard.data.batches import seeded
-from regard.data.pairs import Bad
+from regard.corpora.shapes import NamedThing
+from regard.data.batches import random_generator
+from regard.data.pairs import SkippedLine
 from regard.data.store import Array
-from regard.inputs.image.augment import augmented
-from regard.inputs.image.decode import BadPictureError, Decoded, Form, from_array
+from regard.inputs.image.augment import augment
+from regard.inputs.image.decode import BadPictureError, Decoded, PictureForm, decode_all, from_array
 from regard.inputs.image.settings import PictureAugmentSettings
-from regard.inputs.image.worker import decode_all
-from regard.inputs.media_files import Bytes
-from regard.inputs.media_source import Entry
-from regard.inputs.media_store import Loaded, MediaColumn, MediaStore, write_media
+from regard.inputs.media import Loaded, MediaColumn, MediaStore, write_media
+from regard.inputs.media_files import Bytes, Entry
 
 _AT_ONCE = 4096  # pictures between two checks of the workers; far fewer are in memory
 
@@ -33,8 +31,8 @@ Load = Callable[[NDArray[np.int64], NDArray[np.int64], int], Tensor]
 
 
 class PictureStore(MediaStore):
-    def gold(self, written: list[Any]) -> tuple[tuple[Noun, ...], ...]:
-        return tuple(tuple(Noun(word, tuple(box)) for word, box in one) for one in written)
+    def gold(self, written: list[Any]) -> tuple[tuple[NamedThing, ...], ...]:
+        return tuple(tuple(NamedThing(word, tuple(box)) for word, box in one) for one in written)
 
     @property
     def pixels(self) -> UInt8[np.ndarray, "N C H W"]:
@@ -75,18 +73,22 @@ class _Statistics:
         return {"mean": mean.tolist(), "deviation": deviation.tolist(), "seen": dict(self.seen.most_common())}
 
 
-def write_pictures(folder: Path, items: Iterable[Entry | Bad], form: Form, *, name: str, workers: int = 0) -> None:
+def write_pictures(
+    folder: Path, items: Iterable[Entry | SkippedLine], form: PictureForm, *, name: str, workers: int = 0
+) -> None:
     """Decode all pictures into `folder`, which must exist. Memory does not grow with their number."""
     statistics = _Statistics(form.channels)
-    loaded = _loaded(items, form, workers, statistics)
+    loaded = _load_all(items, form, workers, statistics)
     write_media(folder, name, loaded, Array("uint8", form.shape), statistics.about)
 
 
-def _loaded(items: Iterable[Entry | Bad], form: Form, workers: int, statistics: _Statistics) -> Iterator[Loaded | Bad]:
+def _load_all(
+    items: Iterable[Entry | SkippedLine], form: PictureForm, workers: int, statistics: _Statistics
+) -> Iterator[Loaded | SkippedLine]:
     rest = iter(items)
     while some := list(islice(rest, _AT_ONCE)):
-        entries = [item for item in some if not isinstance(item, Bad)]
-        yield from (item for item in some if isinstance(item, Bad))
+        entries = [item for item in some if not isinstance(item, SkippedLine)]
+        yield from (item for item in some if isinstance(item, SkippedLine))
         files = [entry.place for entry in entries if isinstance(entry.place, Bytes)]
         from_files = decode_all(files, form, workers)
         for entry in entries:
@@ -95,7 +97,9 @@ def _loaded(items: Iterable[Entry | Bad], form: Form, workers: int, statistics: 
             except BadPictureError as problem:
                 found = problem
             if isinstance(found, BadPictureError):
-                yield Bad(entry.file, entry.line, "unreadable", f"{entry.name}: {found}", lines=len(entry.texts))
+                yield SkippedLine(
+                    entry.file, entry.line, "unreadable", f"{entry.name}: {found}", lines=len(entry.texts)
+                )
             else:
                 statistics.add(found)
                 yield Loaded(entry, found.pixels, found.notes)
@@ -115,7 +119,7 @@ class Pixels:
         if self.augment is not None and self.augment.any:
             pixels = np.stack(
                 [
-                    augmented(one, self.augment, seeded(self.seed, epoch, int(row)))
+                    augment(one, self.augment, random_generator(self.seed, epoch, int(row)))
                     for one, row in zip(pixels, rows, strict=True)
                 ]
             )

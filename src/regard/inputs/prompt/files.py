@@ -2,9 +2,10 @@
 
     data.train=book.txt   data.train='books/*.txt,more.txt.gz'   data.train=folder   data.train=chats.jsonl
 
-UTF-8, perhaps compressed (.gz, .bz2, .xz, .zst). A line that is not UTF-8 becomes a `Bad` with its number. An unusable
+UTF-8, perhaps compressed (.gz, .bz2, .xz, .zst). A line that is not UTF-8 becomes a `SkippedLine` with its number. An
+unusable
 file (missing, UTF-16, or damaged compression) raises an error. Line ends become line feeds; no other character is
-changed. In JSON, each object is a document (`files/chats.py`).
+changed. In JSON, each object is a document (`files/lines.py`).
 
 Without data.valid, the last part of the text is held out: from the middle of one long text (nanoGPT's split), or from
 the end of a document if there are many. With data.test_share, the last part is the test text, and the validation text
@@ -15,23 +16,70 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
 
 from regard.corpora import PREFIX
-from regard.data.cache import built_once
-from regard.data.counts import COUNTS, Counts
-from regard.data.files import Source, places
-from regard.data.formats import unreadable
-from regard.data.json_rows import json_rows
-from regard.data.pairs import Bad, excerpt
-from regard.data.prepare import Steps, watched
-from regard.data.splits import Split
+from regard.data.files import FileSource, places
+from regard.data.formats import json_rows, unreadable
+from regard.data.pairs import COUNTS, ReadCounts, SkippedLine, excerpt
+from regard.data.prepare import PrepareCache, Split, built_once, with_progress
+from regard.data.settings import Testing
 from regard.data.tables import Role, read_corpus
+from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
-from regard.files.chats import document
-from regard.files.lines import decoded, ending, raw_lines
-from regard.files.shards import files_of, is_pattern
-from regard.inputs.prompt.settings import TextDataSettings
+from regard.files.lines import decode_line, document, ending, files_of, is_pattern, raw_lines
+from regard.settings.base import Settings
+
+# Settings of plain text: source and tokenizer.
+
+
+class TextTokenizerSettings(Settings):
+    """Tokenizer settings. All kinds restore every character, including line ends and spaces."""
+
+    kind: Literal["character", "byte", "bpe"] = Field(
+        "bpe", description="character, byte, or bpe: pairs of bytes merged as in GPT-2, which can encode every text"
+    )
+    size: int = Field(8000, ge=8, description="maximum entries of the vocabulary, including the four special tokens")
+    min_frequency: int = Field(1, ge=1, description="how often a character or merged pair must occur to be kept")
+    learn_from: int = Field(50_000_000, ge=1, description="about how many bytes to learn it from, sampled evenly")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.kind == "bpe" and self.size < 260:
+            yield "size", "is too small for bpe: the 256 bytes and four special tokens are always there"
+
+
+class TextDataSettings(Settings):
+    """Plain text. Each of train, valid and test is FILE, a glob such as 'a/*.txt', a folder, or several with commas.
+    corpus:NAME means the sentences of a corpus that comes with regard.
+
+    UTF-8; also .gz, .bz2, .xz and .zst. Tokens are kept in memory-mapped files that are made once, so data may be of
+    any size.
+    """
+
+    testing: ClassVar[Testing] = Testing(2000, 10_000, 500_000)  # bytes
+
+    train: str = Field(
+        description="training text: FILE, 'GLOB', a folder, several with commas, or corpus:NAME; in .json and .jsonl, "
+        "each object is a document or a chat"
+    )
+    valid: str | None = Field(None, description="validation text; by default the last part of the training text")
+    test: str | None = Field(None, description="test text, for `regard evaluate`; by default the validation text")
+    documents: Literal["file", "line", "paragraph"] = Field(
+        "file", description="text between begin and end tokens: a file, a line, or a paragraph (between blank lines)"
+    )
+    tokenizer: TextTokenizerSettings = Field(
+        TextTokenizerSettings.model_validate({}), description="how text is cut into tokens"
+    )
+    max_bad: float = Field(0.01, ge=0, le=1, description="the share of lines that are not UTF-8 that is tolerated")
+    valid_share: float = Field(0.1, gt=0, lt=1, description="the last part of the text, if valid is not given")
+    valid_most: int = Field(4_000_000, ge=1, description="maximum bytes to hold out for validation")
+    test_share: float = Field(
+        0.0, ge=0, lt=0.5, description="the very last part of the text, held out for testing if test is not given"
+    )
+    cache: str | None = Field(None, description="folder for prepared data; by default inside the run's folder")
+
 
 Documents = Literal["file", "line", "paragraph"]
 BLOCK = 1 << 16  # approximate bytes of a piece
@@ -54,7 +102,7 @@ TEXT_ENDINGS = {
 }
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """Piece of a document, and whether the document ends with it."""
 
     text: str
@@ -89,7 +137,7 @@ def _is_text(file: Path) -> bool:
     return ending(file) in TEXT_ENDINGS and not file.name.startswith(".")
 
 
-def read_pieces(files: list[Path], documents: Documents) -> Iterator[Piece | Bad]:
+def read_pieces(files: list[Path], documents: Documents) -> Iterator[TextPiece | SkippedLine]:
     """Yield the pieces of all files in order. Separators belong to no document, and empty documents are skipped."""
     end = {"file": None, "line": "\n", "paragraph": "\n\n"}[documents]
     for file in files:
@@ -98,32 +146,32 @@ def read_pieces(files: list[Path], documents: Documents) -> Iterator[Piece | Bad
             continue
         held = ""  # hold one piece back to mark the last one
         for block in _blocks(file):
-            if isinstance(block, Bad):
+            if isinstance(block, SkippedLine):
                 yield block
             elif end is None:
                 if held:
-                    yield Piece(held, ends=False)
+                    yield TextPiece(held, ends=False)
                 held = block
             else:
                 *whole, held = (held + block).split(end)
-                yield from (Piece(text, ends=True) for text in whole if text.strip())
+                yield from (TextPiece(text, ends=True) for text in whole if text.strip())
         if held if end is None else held.strip():
-            yield Piece(held if end is None else held.rstrip("\n"), ends=True)
+            yield TextPiece(held if end is None else held.rstrip("\n"), ends=True)
 
 
-def _objects(file: Path) -> Iterator[Piece | Bad]:
+def _objects(file: Path) -> Iterator[TextPiece | SkippedLine]:
     for line, record in json_rows(file):
         if record is None:
             yield unreadable(file, line)
         elif text := document(record):
-            yield Piece(text, ends=True)
+            yield TextPiece(text, ends=True)
         else:
             has = ", ".join(map(str, record))
             reason = f"has no text, messages, conversations, or instruction and output (it has {has[:80]})"
-            yield Bad(str(file), line.number, "columns", reason, excerpt(line.text))
+            yield SkippedLine(str(file), line.number, "columns", reason, excerpt(line.text))
 
 
-def _blocks(file: Path) -> Iterator[str | Bad]:
+def _blocks(file: Path) -> Iterator[str | SkippedLine]:
     """Yield text of about BLOCK bytes, cut after a line end, else before a space, else anywhere
     between characters.
     """
@@ -131,9 +179,9 @@ def _blocks(file: Path) -> Iterator[str | Bad]:
     for more in chain(raw_lines(file, BLOCK), [b""]):
         raw, ends = rest + more, more.endswith(b"\n")
         cut = len(raw) if ends or not more else _cut(raw)
-        line, rest, size = decoded(number, raw[:cut]), raw[cut:], size + cut
+        line, rest, size = decode_line(number, raw[:cut]), raw[cut:], size + cut
         if line.problem:
-            yield Bad(str(file), number, "encoding", line.problem, excerpt(line.text))
+            yield SkippedLine(str(file), number, "encoding", line.problem, excerpt(line.text))
         elif raw[:cut]:
             good.append(line.text + "\n" * ends)
         if good and (size >= BLOCK or not more):
@@ -152,13 +200,13 @@ def _cut(line: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class TextSource(Source[Piece]):
+class TextSource(FileSource[TextPiece]):
     documents: Documents = "file"
 
-    def read(self) -> Iterator[Piece | Bad]:
+    def read(self) -> Iterator[TextPiece | SkippedLine]:
         if self.where.startswith(PREFIX):  # each source text of a packaged corpus is a document
             items = read_corpus(self.where, self.role)
-            return (item if isinstance(item, Bad) else Piece(item.source, ends=True) for item in items)
+            return (item if isinstance(item, SkippedLine) else TextPiece(item.source, ends=True) for item in items)
         return read_pieces(self.paths(), self.documents)
 
     def paths(self) -> list[Path]:
@@ -166,16 +214,16 @@ class TextSource(Source[Piece]):
 
 
 @dataclass(frozen=True)
-class TextPart(Split[Piece]):
+class TextPart(Split[TextPiece]):
     """Yield all of a text, or its bytes before `at` (training), or those from `at` to `end` (validation, test)."""
 
     at: int = 0
     end: int | None = None
 
-    def read(self) -> Iterator[Piece | Bad]:
+    def read(self) -> Iterator[TextPiece | SkippedLine]:
         seen, before = 0, self.part in ("all", "kept")
         for item in self.source.read():
-            if isinstance(item, Bad) or self.part == "all":
+            if isinstance(item, SkippedLine) or self.part == "all":
                 if before:  # only once
                     yield item
                 continue
@@ -185,7 +233,7 @@ class TextPart(Split[Piece]):
             last = len(raw) if cut is None else self._inside(cut - seen, len(raw))
             seen += len(raw)
             if text := raw[first:last].decode(errors="ignore"):
-                yield Piece(text, item.ends and last == len(raw))
+                yield TextPiece(text, item.ends and last == len(raw))
 
     def _inside(self, place: int, size: int) -> int:
         """Return where to cut a piece of text; after it, if the piece is a document that stays whole."""
@@ -197,7 +245,7 @@ class TextPart(Split[Piece]):
         return [*super().depends_on(), self.at, self.end]
 
 
-def counted_text(items: Iterable[Piece | Bad], counts: Counts) -> Iterator[Piece]:
+def counted_text(items: Iterable[TextPiece | SkippedLine], counts: ReadCounts) -> Iterator[TextPiece]:
     """Yield the text, and count its lines, bytes, characters and documents."""
     for piece in counts.read.only_pairs(items):
         counts.read.pairs += max(1, piece.text.count("\n")) - 1  # the reader has already counted one line
@@ -207,12 +255,12 @@ def counted_text(items: Iterable[Piece | Bad], counts: Counts) -> Iterator[Piece
         yield piece
 
 
-def text_bytes(steps: Steps, part: TextPart) -> int:
+def text_bytes(steps: PrepareCache, part: TextPart) -> int:
     """Measure the size of the text."""
 
     def build(folder: Path) -> None:
-        counts = Counts()
-        for _ in counted_text(watched(part.read(), f"measuring {part}"), counts):
+        counts = ReadCounts()
+        for _ in counted_text(with_progress(part.read(), f"measuring {part}"), counts):
             pass
         (folder / "count.json").write_bytes(COUNTS.dump_json(counts))
 
@@ -220,7 +268,7 @@ def text_bytes(steps: Steps, part: TextPart) -> int:
     return int(COUNTS.validate_json((folder / "count.json").read_bytes()).totals.get("bytes", 0))
 
 
-def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]:
+def text_parts(settings: TextDataSettings, steps: PrepareCache) -> dict[Role, TextPart]:
     """Return training and validation text. Test text is read on request (`text_for_test`)."""
     parts: dict[Role, TextPart] = {
         role: text_part(settings, where, role) for role, where in places(settings).items() if role != "test"
@@ -237,7 +285,7 @@ def text_parts(settings: TextDataSettings, steps: Steps) -> dict[Role, TextPart]
     return parts
 
 
-def text_for_test(settings: TextDataSettings, steps: Steps) -> TextPart | None:
+def text_for_test(settings: TextDataSettings, steps: PrepareCache) -> TextPart | None:
     """Return the test text: a separate file, or the last part of the training text; None if there is none."""
     if settings.test is not None:
         return text_part(settings, settings.test, "test")
@@ -249,3 +297,20 @@ def text_for_test(settings: TextDataSettings, steps: Steps) -> TextPart | None:
 
 def text_part(settings: TextDataSettings, where: str, role: Role) -> TextPart:
     return TextPart(TextSource(where, role, documents=settings.documents))
+
+
+# Tokens of a prompt, as a language model reads them.
+
+
+def prompt_ids(tokenizer: Tokenizer, text: str, begin: bool | None, documents: str) -> list[int]:
+    """Return the ids. A begin token comes first if texts start with one (`begin`; None: if `documents` are not whole
+    files) or if the prompt is empty.
+    """
+    ids, special = tokenizer.encode(text), tokenizer.specials
+    first = special.start if special.start is not None else special.end
+    wanted = documents != "file" if begin is None else begin
+    if ids and not (wanted and first is not None):
+        return ids
+    if first is None:
+        raise CallError("an empty prompt needs a begin token, which this vocabulary does not have: give a prompt")
+    return [first, *ids]

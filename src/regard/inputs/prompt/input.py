@@ -11,23 +11,113 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.data.batches import padded
+from regard.data.batches import BatchList, pad_rows, random_generator
 from regard.data.check import DataCheck
 from regard.data.check_report import CheckReport
-from regard.data.pairs import Bad
-from regard.data.prepare import Steps
+from regard.data.pairs import SkippedLine, unknown_in
+from regard.data.prepare import PrepareCache
+from regard.data.store import Store, StoreWriter, ids_array
 from regard.data.tables import Role
+from regard.data.tokenizer import Tokenizer
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import CallError
-from regard.inputs.prompt.files import BLOCK, Piece, TextPart, text_bytes, text_for_test, text_parts
-from regard.inputs.prompt.ids import prompt_ids
-from regard.inputs.prompt.store import TextStore, write_text
+from regard.inputs.prompt.files import (
+    BLOCK,
+    TextPart,
+    TextPiece,
+    counted_text,
+    prompt_ids,
+    text_bytes,
+    text_for_test,
+    text_parts,
+)
 from regard.inputs.text_axis import written_axis
 from regard.inputs.tokenized import TokenizedInput
 from regard.look.axis import Axis
+from regard.models.language_model import TextBatch
+
+# Plain text as token ids on disk (`data/store.py`).
+#
+#     tokens   begin text end begin text end …, one document after the other
+#
+# If a vocabulary has one token for begin and end (GPT-2), it occurs once between documents, and at the very start.
+#
+# Each epoch cuts the text into windows of `context` tokens, from a random offset, and shuffles them. Every token is
+# predicted once an epoch, each time at a different place of its window. A window has one token more than it predicts
+# from; it is the first of the next window.
+#
+# Random numbers depend on (seed, epoch) alone, and batches do not depend on the number of processes.
+
+_AT_ONCE = 16  # pieces tokenized together
+
+
+class TextStore(Store):
+    """Tokens of a folder that `write_text` made."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        return self["tokens"]
+
+    @property
+    def bytes(self) -> int:
+        """Number of bytes of the text in UTF-8."""
+        return int(self.counts.totals["bytes"])
+
+    @property
+    def unknown(self) -> int:
+        """Number of tokens that are not in the vocabulary."""
+        return self.counts.sides[0].unknown
+
+
+def write_text(folder: Path, items: Iterable[TextPiece | SkippedLine], tokenizer: Tokenizer, *, name: str) -> None:
+    """Tokenize all text into `folder`, which must exist. Memory does not grow with it."""
+    start, end, unknown = tokenizer.specials.start, tokenizer.specials.end, tokenizer.specials.unk
+    opened = False  # whether the begin token of the current document is written
+    with StoreWriter(folder, name, tokens=ids_array(tokenizer.size)._replace(ragged=False)) as store:
+        if start is not None and start == end:
+            store.add("tokens", [start])
+        pieces = counted_text(items, store.counts)
+        while some := list(islice(pieces, _AT_ONCE)):
+            found: list[int] = []
+            for piece, ids in zip(some, tokenizer.encode_batch([piece.text for piece in some]), strict=True):
+                if not opened and start is not None and start != end:
+                    found.append(start)
+                store.counts.sides[0].add(len(ids), unknown_in(ids, unknown))
+                found += ids
+                if piece.ends and end is not None:
+                    found.append(end)
+                opened = not piece.ends
+            store.add("tokens", found)
+
+
+class TextWindows(BatchList[TextBatch | None]):
+    """Batches of a store for each epoch: `rows` windows each; the last one may have fewer."""
+
+    def __init__(self, store: TextStore, context: int, rows: int, *, seed: int = 0) -> None:
+        if len(store) < 2:
+            raise CallError(f"{store.name}: has {len(store)} tokens, too few to train on")
+        super().__init__(seed=seed)
+        self._store, self._context, self._rows = store, min(context, len(store) - 1), rows
+
+    def _plan(self, epoch: int) -> list[np.ndarray]:
+        """Return the starts of the windows."""
+        chance, predicted = random_generator(self._seed, epoch), len(self._store) - 1
+        first = int(chance.integers(min(self._context, predicted - self._context + 1)))
+        starts = chance.permutation(np.arange(first, predicted - self._context + 1, self._context))
+        return np.split(starts, range(self._rows, len(starts), self._rows))
+
+    def batch(self, rows: np.ndarray, epoch: int = 0) -> TextBatch | None:
+        places = rows[:, None] + np.arange(self._context + 1)
+        return TextBatch(torch.from_numpy(self._store.ids[places].astype(np.int64))) if len(rows) else None
+
 
 FEW_WINDOWS = 20  # of training text; with fewer, a model can only memorize it
 MANY_UNKNOWN = 0.001
@@ -47,21 +137,24 @@ class PromptInput(TokenizedInput):
     # ------------------------------------------------------------------------------------------------------- the files
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, TextStore]:
         """Learn the vocabulary from training text only; from an even sample of its pieces if there is much."""
-        steps, how = Steps.of(self.data, cache, strict=strict), self.data.tokenizer
+        steps, how = PrepareCache.of(self.data, cache, strict=strict), self.data.tokenizer
         parts = text_parts(self.data, steps)
         train = parts["train"]
 
         def texts() -> Iterator[str]:
-            pieces, whole = (item.text for item in train.read() if isinstance(item, Piece)), text_bytes(steps, train)
+            pieces, whole = (
+                (item.text for item in train.read() if isinstance(item, TextPiece)),
+                text_bytes(steps, train),
+            )
             return islice(pieces, 0, None, max(1, whole // how.learn_from) if whole > BLOCK else 1)
 
         self.learn_once(steps, train.depends_on(), texts)
         return {role: self._store(steps, role, part) for role, part in parts.items()}
 
-    def _store(self, steps: Steps, role: Role, part: TextPart) -> TextStore:
+    def _store(self, steps: PrepareCache, role: Role, part: TextPart) -> TextStore:
         tokenizer = self.tokenizer
 
-        def write(folder: Path, name: str, items: Iterable[Piece | Bad]) -> None:
+        def write(folder: Path, name: str, items: Iterable[TextPiece | SkippedLine]) -> None:
             write_text(folder, items, tokenizer, name=name)
 
         return steps.store(TextStore, role, part, tokenizer.to_json(), write)
@@ -106,7 +199,7 @@ class PromptInput(TokenizedInput):
         """Return the test text, or the validation text if there is none."""
         data = self.data
         with TemporaryDirectory(prefix="regard-text-", ignore_cleanup_errors=True) as folder:  # its files stay mapped
-            steps = Steps(data, Path(folder))
+            steps = PrepareCache(data, Path(folder))
             part = text_for_test(data, steps) or text_parts(data, steps)["valid"]
             store = self._store(steps, "test", part)
         bad = store.counts.read.bad
@@ -124,7 +217,7 @@ class PromptInput(TokenizedInput):
 
     def collate(self, items: Sequence[Prompt]) -> Int[Tensor, "B T"]:
         """Pad a batch at the end, where padding is not attended to: a token attends only to those before it."""
-        return padded([np.array(item.ids, np.int64) for item in items])
+        return pad_rows([np.array(item.ids, np.int64) for item in items])
 
     # ------------------------------------------------------------------------------------------------------- the model
     def encoder(self, decoder: Any = None) -> nn.Module:

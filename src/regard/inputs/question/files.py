@@ -6,7 +6,7 @@
 
 Rajpurkar et al. 2016 (arXiv:1606.05250) for v1.1, 2018 (arXiv:1806.03822) for v2.0, whose questions without an answer
 have `"is_impossible": true`. An unusable question (its answer does not occur in the document, its text is empty)
-becomes a `Bad` with its place: the line, or in SQuAD's JSON the number of the question, from 1, and its id.
+becomes a `SkippedLine` with its place: the line, or in SQuAD's JSON the number of the question, from 1, and its id.
 """
 
 import json
@@ -17,21 +17,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from regard.corpora import PREFIX, stories
+from regard.corpora import PREFIX, texts
 from regard.data.examples import Example
-from regard.data.files import TABLES, Source
-from regard.data.pairs import Bad, excerpt
+from regard.data.files import TABLES, FileSource
+from regard.data.pairs import SkippedLine, excerpt
 from regard.data.tables import Role
 from regard.errors import CallError, nearest
 from regard.files.lines import BROKEN, open_bytes
-from regard.inputs.question.settings import QuestionDataSettings
-from regard.inputs.question.windows import Asked
+from regard.inputs.question.windows import QuestionContext, QuestionDataSettings
 
 Where = Literal["given", "only", "first", "moved"]
 Chars = tuple[int, int]
 
 
-class Question(NamedTuple):
+class QuestionRow(NamedTuple):
     """Question with its document. `answers`: correct character spans start ≤ i < end of the document; empty if it has
     no answer.
 
@@ -58,50 +57,57 @@ class Question(NamedTuple):
     @property
     def example(self) -> Example:
         """Return the texts of the correct answers; the empty text if there is no answer."""
-        return Example(Asked(self.question, self.document), tuple(dict.fromkeys(self.texts)) or ("",))
+        return Example(QuestionContext(self.question, self.document), tuple(dict.fromkeys(self.texts)) or ("",))
 
 
 def question_of(
     question: Any, document: Any, answers: Any, starts: Any, file: str, line: int, *, no_answer: bool, about: str = ""
-) -> Question | Bad:
-    """Return a question, or a `Bad` if a text is not a string or an answer is not in the document. `about` is its name
+) -> QuestionRow | SkippedLine:
+    """Return a question, or a `SkippedLine` if a text is not a string or an answer is not in the document. `about` is
+    its name
     in messages.
     """
     for name, value in (("question", question), ("document", document)):
         if not isinstance(value, str):
-            return Bad(file, line, "columns", f"{about}the {name} is {type(value).__name__}, not text")
+            return SkippedLine(file, line, "columns", f"{about}the {name} is {type(value).__name__}, not text")
         if not value.strip():
-            return Bad(file, line, "empty", f"{about}the {name} is empty", excerpt(question))
+            return SkippedLine(file, line, "empty", f"{about}the {name} is empty", excerpt(question))
         try:
             value.encode()
         except UnicodeEncodeError as problem:
             reason = f"{about}character {problem.start + 1} of the {name} is half of a surrogate pair"
-            return Bad(file, line, "encoding", reason, excerpt(ascii(value)))
-    texts = [text for text in _listed(answers) if text != ""]
+            return SkippedLine(file, line, "encoding", reason, excerpt(ascii(value)))
+    texts = [text for text in _as_list(answers) if text != ""]
     if not texts:
         if no_answer:
-            return Question(question, document, (), file, line)
+            return QuestionRow(question, document, (), file, line)
         reason = f"{about}the answer is empty (if it means that there is none: data.no_answer=true)"
-        return Bad(file, line, "empty", reason, excerpt(question))
-    places = [place for place in _listed(starts) if place not in (None, "")]
+        return SkippedLine(file, line, "empty", reason, excerpt(question))
+    places = [place for place in _as_list(starts) if place not in (None, "")]
     if places and len(places) != len(texts):
-        return Bad(file, line, "columns", f"{about}{len(texts)} answers and {len(places)} starts", excerpt(question))
+        return SkippedLine(
+            file, line, "columns", f"{about}{len(texts)} answers and {len(places)} starts", excerpt(question)
+        )
     found: list[tuple[Chars, Where]] = []
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            return Bad(file, line, "columns", f"{about}the answer is {type(text).__name__}, not text")
+            return SkippedLine(file, line, "columns", f"{about}the answer is {type(text).__name__}, not text")
         try:
             start = int(places[number]) if places else None
         except (TypeError, ValueError):
-            return Bad(file, line, "columns", f"{about}the start {places[number]!r} is not a number", excerpt(question))
+            return SkippedLine(
+                file, line, "columns", f"{about}the start {places[number]!r} is not a number", excerpt(question)
+            )
         place = _place(document, text.strip(), start)
         if place is None:
-            return Bad(file, line, "not found", f"{about}the answer does not occur in the document", excerpt(text))
+            return SkippedLine(
+                file, line, "not found", f"{about}the answer does not occur in the document", excerpt(text)
+            )
         found.append(place)
-    return Question(question, document, tuple(chars for chars, _ in found), file, line, found[0][1])
+    return QuestionRow(question, document, tuple(chars for chars, _ in found), file, line, found[0][1])
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
@@ -127,7 +133,7 @@ def _place(document: str, text: str, start: int | None) -> tuple[Chars, Where] |
 
 
 # ---------------------------------------------------------------------------------------------------------- the formats
-def read_squad(path: Path, *, no_answer: bool) -> Iterator[Question | Bad]:
+def read_squad(path: Path, *, no_answer: bool) -> Iterator[QuestionRow | SkippedLine]:
     """Read SQuAD's JSON; the whole file is in memory, as its format requires."""
     try:
         with open_bytes(path) as file:
@@ -146,11 +152,13 @@ def read_squad(path: Path, *, no_answer: bool) -> Iterator[Question | Bad]:
             for asked in _list(one, "qas", path, at):
                 number += 1
                 if not isinstance(asked, Mapping):
-                    yield Bad(where, number, "columns", f"{at}: a question is {type(asked).__name__}, not an object")
+                    yield SkippedLine(
+                        where, number, "columns", f"{at}: a question is {type(asked).__name__}, not an object"
+                    )
                     continue
                 answers = asked.get("answers") or []
                 if not isinstance(answers, list) or not all(isinstance(answer, Mapping) for answer in answers):
-                    yield Bad(where, number, "columns", f"{at}: the answers are not a list of objects")
+                    yield SkippedLine(where, number, "columns", f"{at}: the answers are not a list of objects")
                     continue
                 impossible = bool(asked.get("is_impossible"))
                 yield question_of(
@@ -172,7 +180,7 @@ CORPORA = ("stories",)
 
 
 @dataclass(frozen=True)
-class QuestionSource(Source[Question]):
+class QuestionSource(FileSource[QuestionRow]):
     endings: ClassVar[dict[str, str]] = {".json": "squad"} | TABLES
     no_answer: bool = False
 
@@ -180,7 +188,7 @@ class QuestionSource(Source[Question]):
     def of(cls, settings: QuestionDataSettings, where: str, role: Role) -> "QuestionSource":
         return cls(where, role, settings.columns, settings.format, settings.no_answer)
 
-    def read(self) -> Iterator[Question | Bad]:
+    def read(self) -> Iterator[QuestionRow | SkippedLine]:
         if self.where.startswith(PREFIX):
             yield from self._corpus()
         elif self.lists_answers:
@@ -188,7 +196,7 @@ class QuestionSource(Source[Question]):
                 yield from read_squad(path, no_answer=self.no_answer)
         else:
             for row in chain.from_iterable(map(self.cells, self.shards)):
-                if isinstance(row, Bad):
+                if isinstance(row, SkippedLine):
                     yield row
                 else:
                     question, document, answer, start = row.values
@@ -201,7 +209,7 @@ class QuestionSource(Source[Question]):
         """
         return not self.where.startswith(PREFIX) and self.format_of(self.shards[0]) == "squad"
 
-    def _corpus(self) -> Iterator[Question | Bad]:
+    def _corpus(self) -> Iterator[QuestionRow | SkippedLine]:
         name = self.where.removeprefix(PREFIX)
         if name not in CORPORA:
             raise CallError(f"{self.name}: no corpus of questions{nearest(name, CORPORA)}")
@@ -212,5 +220,5 @@ class QuestionSource(Source[Question]):
 
 
 @lru_cache(maxsize=3)
-def _stories(role: Role) -> list[stories.Story]:
-    return stories.load(role)
+def _stories(role: Role) -> list[texts.Story]:
+    return texts.load(role)

@@ -20,18 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.batches import padded
-from regard.data.counts import Counts, unknown_in
+from regard.data.batches import pad_rows
 from regard.data.examples import Example, Examples
-from regard.data.pairs import Bad
-from regard.data.splits import Split
-from regard.data.spread import Spread, evenly
+from regard.data.labels import Spread, evenly
+from regard.data.pairs import ReadCounts, SkippedLine, unknown_in
+from regard.data.prepare import Split
 from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, ids_array, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.data.windows import windows
-from regard.inputs.question.files import Question
-from regard.inputs.question.settings import FRAME
-from regard.inputs.question.windows import Encoded, encode_document
+from regard.inputs.question.files import QuestionRow
+from regard.inputs.question.windows import FRAME, Encoded, encode_document
 from regard.models.reader import TextPair
 
 NONE = -1
@@ -56,7 +54,7 @@ class QuestionStore(Store):
 
 
 def write_questions(
-    folder: Path, items: Iterable[Question | Bad], tokenizer: Tokenizer, *, name: str, max_question: int
+    folder: Path, items: Iterable[QuestionRow | SkippedLine], tokenizer: Tokenizer, *, name: str, max_question: int
 ) -> None:
     """Tokenize all questions into `folder`, which must exist. Of the documents only hashes stay in memory."""
     known = dict[int, int]()  # hash of a document → its number
@@ -86,7 +84,7 @@ def write_questions(
             store.add("lines", [item.line])
 
 
-def _answer(item: Question, document: Encoded, counts: Counts) -> tuple[int, int] | None:
+def _answer(item: QuestionRow, document: Encoded, counts: ReadCounts) -> tuple[int, int] | None:
     """Return the token span of the first answer, which is learned; None if it has no token."""
     if not item.answers and len(document):
         counts.note("unanswered", item.line)
@@ -107,7 +105,7 @@ def _answer(item: Question, document: Encoded, counts: Counts) -> tuple[int, int
 
 class QuestionExamples(Examples):
     def __init__(
-        self, store: QuestionStore, split: Split[Question], *, max_length: int, overlap: int, pad: int = 0
+        self, store: QuestionStore, split: Split[QuestionRow], *, max_length: int, overlap: int, pad: int = 0
     ) -> None:
         self.store, self._split, self._pad = store, split, pad
         self.name, self.counts = store.name, store.counts.read
@@ -133,7 +131,7 @@ class QuestionExamples(Examples):
         found = self._windows[rows].tolist()
         questions = [self.store.row("question", row) for row, _, _ in found]
         documents = [self.store.document(row)[start:stop] for row, start, stop in found]
-        return TextPair(padded(questions, self._pad), padded(documents, self._pad))
+        return TextPair(pad_rows(questions, self._pad), pad_rows(documents, self._pad))
 
     def target(self, row: int) -> NDArray[np.int64]:
         number, start, stop = self._windows[row].tolist()
@@ -152,7 +150,7 @@ class QuestionExamples(Examples):
         return [item.example for item in sorted(items, key=lambda item: len(item.document))]
 
     @cached_property
-    def _shown(self) -> list[Question]:
+    def _shown(self) -> list[QuestionRow]:
         return Spread.of(self._split.good(), SHOWN)
 
     def sample(self, most: int) -> list[Example]:

@@ -6,22 +6,65 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from regard.data.pairs import Columns
+from regard.data.settings import WORDS, Column, FilesSettings, OneTextTokenizer, column, held_out
 from regard.data.tokenizer import Tokenizer
 from regard.data.windows import windows
 from regard.errors import CallError
-from regard.files.text import read_text
-from regard.inputs.question.settings import FRAME
+from regard.files.lines import read_text
+from regard.inputs.joint_reader import two_of
 from regard.inputs.text_axis import two_axis
-from regard.inputs.two import two_of
 from regard.look.axis import Axis
 
+# Settings of the source of questions, documents and answers.
 
-class Asked(NamedTuple):
+FRAME = 3  # tokens around a pair: [CLS] question [SEP] document [SEP]
+
+
+class QuestionDataSettings(FilesSettings):
+    """Questions, the documents that answer them, and the places of the answers.
+
+    Each of train, valid and test is FILE.json (SQuAD, v1.1 or v2.0), FILE.tsv, .csv or .jsonl (columns question,
+    document, answer and, if it is known, start; also .gz, .bz2, .xz, .zst), or corpus:NAME (comes with regard).
+    """
+
+    format: Literal["auto", "squad", "tsv", "csv", "jsonl"] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        "auto", description="format of the files; auto goes by the ending of the name, and .json is squad"
+    )
+    question: Column | None = column("question", "first")
+    document: Column | None = column("document", "second")
+    answer: Column | None = column("answer", "third")
+    start: Column | None = column("answer's first character in the document, from 0", "fourth", "start")
+    no_answer: bool = Field(False, description="an empty answer means that the document has none (SQuAD v2.0)")
+    tokenizer: OneTextTokenizer = Field(WORDS, description="how text is cut; a pretrained encoder brings its own")
+    max_length: int = Field(384, ge=8, description="maximum tokens of a question and a window, including three marks")
+    max_question: int = Field(64, ge=1, description="maximum tokens of a question; longer ones are cut")
+    overlap: int = Field(128, ge=0, description="tokens that neighboring windows of a long document share")
+    valid_share: float = held_out(0.05, "training documents")
+
+    @property
+    def columns(self) -> Columns:
+        wanted = {"question": self.question, "document": self.document, "answer": self.answer, "start": self.start}
+        return Columns(wanted, self.header, optional="start")
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        yield from self.tokenizer.problems_of_one_text()
+        if self.max_question + self.overlap + FRAME >= self.max_length:
+            yield (
+                "max_length",
+                f"must be more than max_question + overlap + {FRAME} = {self.max_question + self.overlap + FRAME}, "
+                "or windows of a long document would not advance",
+            )
+        yield from self.problems_of_columns(**self.columns.wanted)
+
+
+class QuestionContext(NamedTuple):
     """Question with its document."""
 
     question: str
@@ -31,7 +74,7 @@ class Asked(NamedTuple):
 class WindowItem(NamedTuple):
     """Item of both texts: the ids of the question, and of a window of the document that starts at token `start`."""
 
-    asked: Asked
+    asked: QuestionContext
     question: list[int]
     document: list[int]
     start: int
@@ -70,24 +113,24 @@ class QuestionReader:
     tokenizer: Tokenizer
     marked: Any
 
-    def parse(self, words: Sequence[str | tuple[str, ...]]) -> list[Asked]:
+    def parse(self, words: Sequence[str | tuple[str, ...]]) -> list[QuestionContext]:
         return [self.asked(word) for word in words]
 
     def subject(self, file: str) -> str:
         return read_text(file)
 
-    def about(self, words: Sequence[str], subject: str) -> list[Asked]:
-        return [Asked(question, subject) for question in words]
+    def about(self, words: Sequence[str], subject: str) -> list[QuestionContext]:
+        return [QuestionContext(question, subject) for question in words]
 
-    def asked(self, one: Any) -> Asked:
+    def asked(self, one: Any) -> QuestionContext:
         """Split a pair, a mapping of both, or a text with a tab or a line end."""
-        found = two_of(one, Asked._fields, "\t" if isinstance(one, str) and "\t" in one else "\n")
+        found = two_of(one, QuestionContext._fields, "\t" if isinstance(one, str) and "\t" in one else "\n")
         if found is None or not all(isinstance(text, str) for text in found):
             raise CallError(
                 f"{one!r} is not a question and a document: give question<TAB>document (on the command line also "
                 '"question" --about FILE), or in Python {"question": ..., "document": ...}'
             )
-        return Asked(*found)
+        return QuestionContext(*found)
 
     def word(self, one: Any) -> str:
         return "\n".join(self.asked(one))

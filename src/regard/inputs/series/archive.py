@@ -19,8 +19,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from regard.errors import CallError, RegardError
-from regard.files.foreign import require_memory_for
-from regard.files.lines import BROKEN, Line, ending, read_lines
+from regard.files.hub import require_memory_for
+from regard.files.lines import BROKEN, TextLine, ending, read_lines
 
 ENDINGS = (".ts", ".tsf", ".arff")
 SERIES = "series"
@@ -84,7 +84,7 @@ def archive_rows(path: Path) -> tuple[list[str], Rows]:
     raise CallError(f"{path}: the line @data, which precedes the series, is missing")
 
 
-def _sktime(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple[list[str], Rows]:
+def _sktime(path: Path, settings: list[list[str]], lines: Iterator[TextLine]) -> tuple[list[str], Rows]:
     said = {name: "".join(rest).lower() for name, *rest in settings}
     if said.get("@targetlabel", "false").startswith("true"):
         raise CallError(f"{path}: has a number to predict for each series (@targetLabel); regard predicts classes")
@@ -113,7 +113,7 @@ def _channels(line: str) -> list[str]:
     return _STAMP.sub(lambda found: found[2], line).strip().split(":")
 
 
-def _monash(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple[list[str], Rows]:
+def _monash(path: Path, settings: list[list[str]], lines: Iterator[TextLine]) -> tuple[list[str], Rows]:
     attributes = [rest[0].split()[0] for name, *rest in settings if name == "@attribute"]
     frequency = next((rest[0].strip() for name, *rest in settings if name == "@frequency"), "")
     timed = "start_timestamp" in attributes and frequency in {*_MONTHS, *_SECONDS}
@@ -142,7 +142,7 @@ def _time(start: str, frequency: str, steps: int) -> str:
     return f"{months // 12}-{months % 12 + 1:02}-01"
 
 
-def _weka(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple[list[str], Rows]:
+def _weka(path: Path, settings: list[list[str]], lines: Iterator[TextLine]) -> tuple[list[str], Rows]:
     attributes = [_attribute(rest[0]) for name, *rest in settings if name == "@attribute"]
     if any(kind == "relational" for _, kind in attributes):
         raise CallError(f"{path}: has an attribute of several series (relational): use the .ts file of the same data")
@@ -162,8 +162,8 @@ def _weka(path: Path, settings: list[list[str]], lines: Iterator[Line]) -> tuple
     return [SERIES, "label", "value"] if series else names, rows()
 
 
-def _attribute(said: str) -> tuple[str, str]:
+def _attribute(text: str) -> tuple[str, str]:
     """Return the name and type of an attribute: numeric, {a,b}, string, relational."""
-    name = re.match(r"'[^']*'|\"[^\"]*\"|\S+", said)
+    name = re.match(r"'[^']*'|\"[^\"]*\"|\S+", text)
     assert name is not None
-    return name[0].strip("'\""), said[name.end() :].strip().lower() or "numeric"
+    return name[0].strip("'\""), text[name.end() :].strip().lower() or "numeric"

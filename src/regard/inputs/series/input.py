@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.batches import Padded
 from regard.data.check import DataCheck, Listing
@@ -17,14 +17,16 @@ from regard.data.files import places
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.encoders.series import PatchEncoder, RecurrentSeriesEncoder, TransformerSeriesEncoder
-from regard.errors import RegardError
+from regard.errors import CallError, RegardError
 from regard.inputs.base import Input, summary_of
 from regard.inputs.series.item import Fitted, Scaler, SeriesItem, SeriesReader
 from regard.inputs.series.labeled import LabeledSplit, SeriesExamples, held_out, read_labeled
 from regard.inputs.series.panel import refuse_errors
+from regard.inputs.series.prepare import PreparedWindows, other_windows, prepare_windows, windows_report
 from regard.inputs.series.settings import PatchSettings, RecurrentSeriesSettings, TransformerSeriesSettings
+from regard.inputs.series.windows import WindowReader, Windows
 from regard.layers.transformer import Block
-from regard.parts import build_pooling, build_score
+from regard.models.build import build_pooling, build_score
 
 EncoderSettings = RecurrentSeriesSettings | TransformerSeriesSettings | PatchSettings
 HELD_OUT: frozenset[Role] = frozenset({"valid", "test"})  # parts that may be split from the training series
@@ -140,3 +142,47 @@ def series_block(s: TransformerSeriesSettings, *, cross: bool) -> Block:
         s.width, s.heads, s.feed_forward, cross=cross, activation="gelu", dropout=s.dropout,
         score=lambda width: build_score(s.score, width, width, width),
     )  # fmt: skip
+
+
+# Windows of series as input: past steps that a model reads, and what is known of future steps.
+
+
+class WindowInput(WindowReader, SeriesInput):
+    """Input of windows of series; `prepared_windows` returns those of each part of the data."""
+
+    # ------------------------------------------------------------------------------------------------------- the files
+    def prepared_windows(self, *, strict: bool = True) -> dict[Role, Windows]:
+        """Return the windows of train, valid and test, with the roles of the columns and their scales."""
+        prepared = prepare_windows(self.data, strict=strict)
+        self._fitted = prepared.fitted
+        return prepared.windows
+
+    def report(self, windows: dict[Role, Windows]) -> CheckReport:
+        return windows_report(PreparedWindows(self.fitted, windows), self.season)
+
+    def test_windows(self) -> Windows:
+        """Return the windows of the test part, or of a separate test table."""
+        if self.data.test is None:
+            windows = prepare_windows(self.data).windows["test"]
+        else:
+            windows = other_windows(self.data.test, self.fitted, self.data, "test")
+            refuse_errors(windows.panel.findings)
+        if not len(windows):
+            raise CallError("no complete test window; set data.test=FILE, or a test part in data.split")
+        return windows
+
+    @property
+    def has_test_data(self) -> bool:
+        return True  # data.split reserves a part of the table
+
+    @property
+    def season(self) -> int:
+        """Number of steps in a season, which baselines repeat."""
+        return self.data.season or self.fitted.step.season()
+
+    # ------------------------------------------------------------------------------------------------------- the model
+    def collate(self, items: Sequence[SeriesItem]) -> Tensor:
+        return torch.from_numpy(np.stack([item.numbers for item in items]))
+
+    def encoder(self, decoder: Any = None) -> nn.Module:
+        return build_encoder(self.settings, self.layout.inputs, self.layout.look_back)

@@ -39,7 +39,7 @@ class Scaler:
     def scaled(self, values: Float[np.ndarray, "*T C"]) -> Float[np.ndarray, "*T C"]:
         return (values - self.mean) / self.deviation
 
-    def restored(self, values: Float[np.ndarray, "*T M"]) -> Float[np.ndarray, "*T M"]:
+    def unscale(self, values: Float[np.ndarray, "*T M"]) -> Float[np.ndarray, "*T M"]:
         """Return the scales of the first M columns, the targets."""
         size = values.shape[-1]
         return values * self.deviation[:size] + self.mean[:size]
@@ -186,7 +186,7 @@ class SeriesReader:
         firsts = self.firsts(len(names))
         begins = [float(clock[place]) if place < len(names) else until for place in firsts]
         column = 0 if column is None and item.numbers.shape[1] == 1 else column
-        signal = item.numbers.T if column is None else self.restored(item, column)
+        signal = item.numbers.T if column is None else self.unscale(item, column)
         shown = [names[min(place, len(names) - 1)] for place in firsts]
         return axis(shown, times=begins, until=until, unit=unit, signal=signal)
 
@@ -194,6 +194,6 @@ class SeriesReader:
         """Return the first step of each vector that `steps` steps become."""
         return list(range(steps))
 
-    def restored(self, item: SeriesItem, column: int) -> Float[np.ndarray, " S"]:
+    def unscale(self, item: SeriesItem, column: int) -> Float[np.ndarray, " S"]:
         """Return a column of the input, in the units of the table."""
         return self.fitted.scaler.column(item.numbers[:, column].astype(np.float64), column)

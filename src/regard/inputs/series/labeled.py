@@ -17,10 +17,9 @@ import numpy as np
 
 from regard.corpora import PREFIX
 from regard.data.check import Listing
-from regard.data.counts import Counts, ReadReport
 from regard.data.examples import Example
-from regard.data.pairs import Bad
-from regard.data.splits import part_of
+from regard.data.pairs import ReadCounts, ReadReport, SkippedLine
+from regard.data.prepare import part_of
 from regard.data.tables import Role
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError, RegardError
@@ -59,7 +58,7 @@ def read_labeled(where: str, role: Role, settings: LabeledSeriesSettings, roles:
         inside = (file.relative_to(folder) for file, panel in zip(files, panels, strict=True) for _ in panel.series)
         found = [replace(one, name=str(at), label=at.parts[0]) for one, at in zip(found, inside, strict=True)]
     counts = ReadReport()
-    items = (one if one.label else Bad(where, 0, "empty", f"series {one.name!r} has no label") for one in found)
+    items = (one if one.label else SkippedLine(where, 0, "empty", f"series {one.name!r} has no label") for one in found)
     labeled = tuple(counts.only_pairs(items))
     counts.refuse_if(where, settings.max_bad)
     step = Counter(panel.step for panel in panels).most_common(1)[0][0]
@@ -115,4 +114,4 @@ class SeriesExamples(ListedExamples):
     def listing(self) -> Listing:
         """Return the data for the data check."""
         lines, names = np.zeros(len(self), np.int64), [one.name for one in self.split.panel.series]
-        return Listing(self.name, Counts(self.counts, self.sides()), lines, names=names)
+        return Listing(self.name, ReadCounts(self.counts, self.sides()), lines, names=names)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.check_report import CheckReport, Finding, Severity, by_severity
-from regard.data.counts import FIRST
+from regard.data.pairs import FIRST
 from regard.data.tables import Role
 from regard.errors import RegardError
 from regard.inputs.series.settings import TableSettings
@@ -219,13 +219,13 @@ def _regular(one: Series, step: Step, settings: TableSettings, notes: _Notes) ->
             missing = int((steps[wide] - 1).sum())
             what = f"{missing:,} missing step{'s' if missing > 1 else ''} of {step} in {wide.sum():,} gaps{of}"
             notes.gap(what, int(wide.sum()), one.lines[1:][wide])
-    empty = np.isnan(one.values[:, _counted(one.values)]).any(axis=1)
+    empty = np.isnan(one.values[:, _count_values(one.values)]).any(axis=1)
     # Bad cells are already reported.
     untold = one.lines[empty & ~np.isin(one.lines, [bad.line for bad in notes.table.bad])]
     if len(untold):
         notes.gap(f"{len(untold):,} line{'s' if len(untold) > 1 else ''}{of} with an empty cell", len(untold), untold)
     if settings.gaps == "fill":
-        yield _filled(one, step, places, notes)
+        yield _fill_gaps(one, step, places, notes)
         return
     kept = np.flatnonzero(~empty)
     if settings.gaps == "ignore":
@@ -239,12 +239,12 @@ def _regular(one: Series, step: Step, settings: TableSettings, notes: _Notes) ->
             yield replace(one, times=one.times[rows], values=one.values[rows], lines=one.lines[rows], ahead=ahead)
 
 
-def _counted(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _count_values(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Columns that have at least one number: a target to predict has none, and is not missing."""
     return np.isnan(values).sum(axis=0) < len(values)
 
 
-def _filled(one: Series, step: Step, places: NDArray[np.float64], notes: _Notes) -> Series:
+def _fill_gaps(one: Series, step: Step, places: NDArray[np.float64], notes: _Notes) -> Series:
     """Return every step of the clock, with the last value at or before it."""
     size = int(np.floor(places[-1] - places[0] + NEAR)) + 1
     if size > MOST_FILLED * len(one) + 1000:
@@ -254,11 +254,11 @@ def _filled(one: Series, step: Step, places: NDArray[np.float64], notes: _Notes)
         )
     row = np.searchsorted(places - places[0], np.arange(size) + NEAR, side="right") - 1
     values = one.values[row]
-    for column in np.flatnonzero(_counted(one.values)):
+    for column in np.flatnonzero(_count_values(one.values)):
         known = ~np.isnan(values[:, column])
         last = np.maximum.accumulate(np.where(known, np.arange(size), -1))
         values[:, column] = np.where(last >= 0, values[np.maximum(last, 0), column], np.nan)
-    start = int(np.argmax(~np.isnan(values[:, _counted(one.values)]).any(axis=1)))
+    start = int(np.argmax(~np.isnan(values[:, _count_values(one.values)]).any(axis=1)))
     first = one.times[0]
     times = np.concatenate([[first], step.after(float(first), size - 1)])
     return replace(one, times=times[start:], values=values[start:], lines=one.lines[row][start:])

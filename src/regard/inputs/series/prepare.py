@@ -4,10 +4,17 @@ Roles and scales are fitted on the training part alone and stored in a `Fitted` 
 needs it, but no training data.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
 
+from regard.data.batches import BatchList, random_generator
 from regard.data.check_report import CheckReport, Finding, by_severity
 from regard.data.tables import Role
 from regard.errors import RegardError
@@ -15,7 +22,7 @@ from regard.inputs.series.item import Fitted, Scaler
 from regard.inputs.series.panel import load_panel, refuse_errors
 from regard.inputs.series.settings import WindowSettings
 from regard.inputs.series.table import find_roles
-from regard.inputs.series.windows import Layout, Windows, cut_times, windows_of
+from regard.inputs.series.windows import WindowLayout, Windows, cut_times, windows_of
 
 EVER = (-np.inf, np.inf)
 
@@ -43,7 +50,7 @@ def prepare_windows(settings: WindowSettings, *, strict: bool = True) -> Prepare
         raise RegardError(f"{panel.where}: data.split={settings.split} leaves no lines for training")
     fitted = Fitted(roles, Scaler.fit(rows, settings.scale), panel.step, panel.dates)
     spans = [(-np.inf, train_end), (train_end, valid_end), (valid_end, test_end)]
-    train, valid, test = windows_of(panel, fitted.scaler, Layout.of(settings, roles), settings, spans)
+    train, valid, test = windows_of(panel, fitted.scaler, WindowLayout.of(settings, roles), settings, spans)
     if settings.valid is not None:
         valid = other_windows(settings.valid, fitted, settings, "valid")
     if settings.test is not None:
@@ -57,7 +64,7 @@ def prepare_windows(settings: WindowSettings, *, strict: bool = True) -> Prepare
 def other_windows(where: str, fitted: Fitted, settings: WindowSettings, role: Role) -> Windows:
     """Read a separate table for a part: all of its windows, scaled as the training part."""
     panel = load_panel(where, fitted.roles, settings, role)
-    return windows_of(panel, fitted.scaler, Layout.of(settings, fitted.roles), settings, [EVER])[0]
+    return windows_of(panel, fitted.scaler, WindowLayout.of(settings, fitted.roles), settings, [EVER])[0]
 
 
 def _too_short(role: Role, some: Windows) -> Finding:
@@ -81,7 +88,7 @@ def windows_report(prepared: PreparedWindows, season: int) -> CheckReport:
         parts.append({"part": role, "windows": len(some), "says from": begin, "to": end, "file": some.panel.where})
     train = prepared.windows["train"]
     names = [(name, part) for part in ("targets", "past", "future") for name in getattr(fitted.roles, part)]
-    values = fitted.scaler.restored(train.rows.astype(np.float64)[train.used()][:, : len(names)])
+    values = fitted.scaler.unscale(train.rows.astype(np.float64)[train.rows_read()][:, : len(names)])
     columns = [
         {
             "column": name, "part": part, "mean": f"{column.mean():.4g}", "deviation": f"{column.std():.4g}",
@@ -92,3 +99,44 @@ def windows_report(prepared: PreparedWindows, season: int) -> CheckReport:
     series = {one.name for one in train.panel.series}
     about = f"columns of the training part (step: {fitted.step}; season: {season}; series: {len(series)})"
     return CheckReport({}, {}, prepared.findings, {}, {"parts": parts, about: columns})
+
+
+# Batches of windows of series, for training and for scores.
+
+
+@dataclass(frozen=True)
+class SeriesBatch:
+    """B windows, as `Cut` has them."""
+
+    past: Float[Tensor, "B S C"]
+    known: Float[Tensor, "B T F"]
+    target: Float[Tensor, "B T M"]
+
+    @classmethod
+    def of(cls, windows: Windows, numbers: NDArray[np.int64]) -> "SeriesBatch":
+        return cls(*map(torch.from_numpy, windows.cut(numbers)))
+
+    def to(self, device: torch.device | str) -> "SeriesBatch":
+        return SeriesBatch(self.past.to(device), self.known.to(device), self.target.to(device))
+
+
+def in_order(windows: Windows, size: int) -> Iterator[SeriesBatch]:
+    """All windows, each once, `size` at a time."""
+    for start in range(0, len(windows), size):
+        yield SeriesBatch.of(windows, np.arange(start, min(start + size, len(windows))))
+
+
+class WindowBatches(BatchList[SeriesBatch | None]):
+    """A batch has max_tokens // rows of a window of them."""
+
+    def __init__(self, windows: Windows, max_tokens: int, *, seed: int = 0) -> None:
+        super().__init__(seed=seed)
+        self._windows, lay = windows, windows.layout
+        self.size = max(1, max_tokens // (lay.look_back + lay.horizon))
+
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        order = random_generator(self._seed, epoch).permutation(len(self._windows))
+        return np.split(order, range(self.size, len(order), self.size)) if len(order) else []
+
+    def batch(self, rows: NDArray[np.int64], epoch: int = 0) -> SeriesBatch | None:
+        return SeriesBatch.of(self._windows, rows) if len(rows) else None

@@ -1,6 +1,6 @@
 """Settings of series: the table, windows that are cut from it, labeled series, and encoders."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 from regard.data.settings import Testing, held_out, share_for_test
 from regard.settings.base import Settings
 from regard.settings.model import ScoreName
+from regard.settings.recipe import Decision, round_up
 
 MOST_TEXTS = 50  # of a column of texts among the covariates: each becomes a column
 Calendar = Literal["hour", "weekday", "monthday", "yearday"]
@@ -156,3 +157,44 @@ class PatchSettings(Settings):
             yield "heads", f"must divide width={self.width}"
         if self.stride > self.patch:
             yield "stride", f"is more than patch={self.patch}: some steps would be skipped"
+
+
+# Settings chosen from a table of series: look-back and horizon.
+
+WITHOUT_CLOCK = 24  # steps ahead, if the table has no clock and so no season
+TRAINED = 0.7  # share of the steps for training
+WINDOWS = 1000  # desired number of training windows, over all series
+
+
+def windows(facts: Any, told: Mapping[str, Any]) -> tuple[list[Decision], int, int]:
+    """Choose look-back and horizon: the horizon first, then both together; if the user set one,
+    the other follows from it.
+    """
+    season, steps = facts.season, facts.steps
+    wanted = season if season > 1 else WITHOUT_CLOCK
+    horizon = _requested_steps(told, "data.horizon") or max(1, min(wanted, steps // 10))
+    why = (
+        f"one season of {season} steps"
+        if horizon == season
+        else f"{steps:,} steps are enough for windows of this length"
+    )
+    spare = TRAINED * steps - horizon - WINDOWS / facts.series
+    most = max(steps / 12, min(steps / 3, spare))
+    look_back = max(horizon, min(512, 14 * horizon, int(most)))
+    look_back = _requested_steps(told, "data.look_back") or (
+        look_back if look_back < 16 else round_up(look_back - 7, 8)
+    )
+    back = (
+        f"14 horizons, at most 512 steps, and less than a third of the {steps:,} there are: there must be many windows"
+    )
+    decisions = [Decision("data.horizon", horizon, why), Decision("data.look_back", look_back, back)]
+    how, filled = ("fill", "; missing values get the last value") if facts.regular > 0.9 else ("ignore", "")
+    why = f"{facts.regular:.0%} of the times follow each other regularly{filled}"
+    decisions.append(Decision("data.gaps", how, why))
+    return decisions, look_back, look_back + horizon
+
+
+def _requested_steps(told: Mapping[str, Any], key: str) -> int:
+    """Return the user's setting if it is a number of steps; other values are rejected by their field."""
+    text = str(told.get(key, ""))  # a command line passes only texts
+    return int(text) if text.isdecimal() else 0

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from regard import corpora
 from regard.corpora.series import load_series
 from regard.data.formats import csv_rows, is_number_table, text_rows, tsv_rows
-from regard.data.pairs import Bad, excerpt
+from regard.data.pairs import SkippedLine, excerpt
 from regard.data.tables import parquet_records
 from regard.errors import CallError, RegardError, nearest
-from regard.files.lines import ending
-from regard.files.shards import files_of, is_pattern
+from regard.files.lines import ending, files_of, is_pattern
 from regard.inputs.series.archive import archive_rows, is_archive, load_series_array
-from regard.inputs.series.notation import (
+from regard.inputs.series.settings import MOST_TEXTS, LabeledSeriesSettings, TableSettings, WindowSettings
+from regard.inputs.series.times import (
+    as_number,
     date_format,
     has_decimal_commas,
     has_thousands,
@@ -34,8 +35,6 @@ from regard.inputs.series.notation import (
     with_points,
     without_signs,
 )
-from regard.inputs.series.settings import MOST_TEXTS, LabeledSeriesSettings, TableSettings, WindowSettings
-from regard.inputs.series.times import as_number
 
 MISSING = frozenset(("", "?", "nan", "na", "n/a", "null", "none", "-"))
 TIMES = ("time", "date", "timestamp", "datetime", "ds")
@@ -77,7 +76,7 @@ class RawTable:
     labels: np.ndarray  # texts, if there is a label column
     values: NDArray[np.float64]  # lines × columns; NaN where there is none
     lines: NDArray[np.int64]
-    bad: list[Bad]  # lines that are lost, and cells that are not numbers
+    bad: list[SkippedLine]  # lines that are lost, and cells that are not numbers
 
     @property
     def bad_share(self) -> float:
@@ -120,7 +119,7 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
     if not isinstance(table, str | Path):
         raise CallError(f"{type(table).__name__} is not a table; give a path, columns by name, a DataFrame or an array")
     if is_pattern(table):
-        return _joined(table, [open_table(file, field, roles) for file in files_of(table)], field)
+        return _join_tables(table, [open_table(file, field, roles) for file in files_of(table)], field)
     path = Path(table).expanduser()
     if not path.is_file():
         raise CallError(f"{field}{table}: there is no such file")
@@ -145,7 +144,7 @@ def open_table(table: Any, field: str = "", roles: Roles | None = None) -> Opene
             raise CallError(f"{path}: unknown file ending {other!r}; use .csv, .tsv (also compressed) or .parquet")
 
 
-def _joined(pattern: str | Path, tables: Sequence[Opened], field: str) -> Opened:
+def _join_tables(pattern: str | Path, tables: Sequence[Opened], field: str) -> Opened:
     """Open several files as one table, with lines numbered through."""
     first = next(iter(tables), None)
     if first is None:
@@ -180,11 +179,11 @@ def _with_header(rows: Iterator[tuple[int, Sequence[str], str]], roles: Roles | 
             if not all(_is_number(field) or time_of(field) is not None or is_other_date(field) for field in fields):
                 names = [str(field).strip() or f"column {at}" for at, field in enumerate(fields, 1)]
                 return names, read, commas
-            return _called(len(fields), roles), chain([(line, fields, "")], read), commas
+            return _default_names(len(fields), roles), chain([(line, fields, "")], read), commas
     raise RegardError("the table is empty")
 
 
-def _called(count: int, roles: Roles | None) -> list[str]:
+def _default_names(count: int, roles: Roles | None) -> list[str]:
     """Return names for unnamed columns: those of training if there are as many. A time column comes first."""
     columns = () if roles is None else roles.columns
     timed = columns if roles is None or roles.time is None else (roles.time, *columns)
@@ -199,8 +198,8 @@ def _columns(table: Mapping[str, Any]) -> tuple[list[str], Rows]:
     return list(table), ((n, cells, "") for n, cells in enumerate(zip(*table.values(), strict=True), 1))
 
 
-def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
-    values = given.detach().cpu().numpy() if hasattr(given, "detach") else np.asarray(given)
+def _of_array(value: Any, roles: Roles | None) -> Mapping[str, Any]:
+    values = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
     if values.ndim not in (1, 2) or values.dtype.kind not in "fiu" or not values.size:
         raise CallError(f"an array of {values.dtype} and shape {values.shape} is not a table: save steps × columns")
     values = values.reshape(len(values), -1)
@@ -208,7 +207,7 @@ def _of_array(given: Any, roles: Roles | None) -> Mapping[str, Any]:
     if roles is not None and size != len(roles.columns):
         wanted = ", ".join(roles.columns)
         raise CallError(f"an array of {size} columns: the model reads {len(roles.columns)}, {wanted}")
-    return dict(zip(_called(size, roles), values.T.tolist(), strict=True))
+    return dict(zip(_default_names(size, roles), values.T.tolist(), strict=True))
 
 
 # --------------------------------------------------------------------------------------------------------------- roles
@@ -239,18 +238,18 @@ def find_roles(table: Any, settings: TableSettings, field: str = "", *, alone: b
         told += f"; {', '.join(texts)} hold{'s' * (len(texts) == 1)} texts" if texts else ""
         raise CallError(f"{where}: no column of numbers{told}; set data.{first}")
     _require(where, names, {"time": [time], "id": [id], "label": [label], **parts})
-    spread = {part: _spread(table, names, seen, part, columns, where) for part, columns in parts.items()}
+    spread = {part: _pivot(table, names, seen, part, columns, where) for part, columns in parts.items()}
     targets, past, future = (spread.get(part, ()) for part in ("targets", "past", "future"))
     form = settings.time_format or (date_format(seen[time], time) if time is not None else None)
     return Roles(time, id, targets, past or spread.get("columns", ()), future, label, form, commas)
 
 
-def _clock(names: list[str], seen: Mapping[str, list[object]], form: str | None, *, several: bool) -> str | None:
+def _clock(names: list[str], values: Mapping[str, list[object]], form: str | None, *, several: bool) -> str | None:
     """Return the first column if it holds dates, or numbers that rise along with others (in `several` series: any
     numbers).
     """
-    form = form or date_format(seen[names[0]], names[0])
-    times = [time_of(cell, form) for cell in seen[names[0]]]
+    form = form or date_format(values[names[0]], names[0])
+    times = [time_of(cell, form) for cell in values[names[0]]]
     known = [time for time in times if time is not None]
     if not known or len(known) < len(times):
         return None
@@ -258,13 +257,13 @@ def _clock(names: list[str], seen: Mapping[str, list[object]], form: str | None,
     return names[0] if all(date for _, date in known) or (rising and len(names) > 1) else None
 
 
-def _spread(
-    table: Any, names: list[str], seen: Mapping[str, list[object]], part: str, columns: Iterable[str], where: str
+def _pivot(
+    table: Any, names: list[str], values: Mapping[str, list[object]], part: str, columns: Iterable[str], where: str
 ) -> tuple[str, ...]:
     """Return the columns, with one column for each text if texts are allowed."""
     found: list[str] = []
     for name in columns:
-        if not seen[name] or any(_is_number(cell) for cell in seen[name]):
+        if not values[name] or any(_is_number(cell) for cell in values[name]):
             found.append(name)
             continue
         cells = (cells[names.index(name)] for _, cells, problem in open_table(table).rows if not problem)
@@ -342,7 +341,7 @@ def read_table(table: Any, roles: Roles, *, field: str = "", without_targets: bo
     times, lines, values, kinds = array("d"), array("q"), array("d"), set()
     ids: list[str] = []
     labels: list[str] = []
-    bad: list[Bad] = []
+    bad: list[SkippedLine] = []
     counts: Counter[str] = Counter()  # lines of each series, if there is no clock
     for line, cells, problem in rows:
         if not problem and len(cells) < 2 and not any(str(cell).strip() for cell in cells):
@@ -350,7 +349,7 @@ def read_table(table: Any, roles: Roles, *, field: str = "", without_targets: bo
         if not problem and len(cells) != len(names):
             problem = f"{len(cells)} columns where the first line has {len(names)}"
         if problem:
-            bad.append(Bad(where, line, "columns", problem))
+            bad.append(SkippedLine(where, line, "columns", problem))
             continue
         id, label = ("" if at is None else str(cells[at]).strip() for at in (id_at, label_at))
         counts[id] += 1
@@ -359,13 +358,13 @@ def read_table(table: Any, roles: Roles, *, field: str = "", without_targets: bo
                 (float(counts[id]), False) if time_at is None else as_number(cells[time_at], roles.time_format)
             )
         except (ValueError, OverflowError) as error:
-            bad.append(Bad(where, line, "unreadable", f"{roles.time}: {error}"))
+            bad.append(SkippedLine(where, line, "unreadable", f"{roles.time}: {error}"))
             continue
         kinds.add(is_date)
         found = [read(cells) for read in readers]
         for name, value in zip(roles.columns, found, strict=True):
             if isinstance(value, str):
-                bad.append(Bad(where, line, "unreadable", f"{name}: {value}"))
+                bad.append(SkippedLine(where, line, "unreadable", f"{name}: {value}"))
         times.append(time)
         lines.append(line)
         ids.append(id)

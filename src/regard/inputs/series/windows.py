@@ -9,24 +9,26 @@ Mean and deviation are those of the training part, so nothing learned or scaled 
 needs torch.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from regard.errors import RegardError
-from regard.inputs.series.item import Scaler, SeriesItem
-from regard.inputs.series.panel import Panel
-from regard.inputs.series.settings import WindowSettings
-from regard.inputs.series.table import Roles
-from regard.inputs.series.times import calendar
+from regard.errors import CallError, RegardError, nearest
+from regard.inputs.series.item import Scaler, SeriesItem, SeriesReader
+from regard.inputs.series.panel import Panel, Series, load_panel, refuse_errors
+from regard.inputs.series.settings import PatchSettings, WindowSettings
+from regard.inputs.series.table import Roles, open_table
+from regard.inputs.series.times import as_number, calendar
 
 
 @dataclass(frozen=True)
-class Layout:
+class WindowLayout:
     """Layout of windows in the rows of a table, and its columns: targets, past, future, calendar."""
 
     look_back: int
@@ -37,7 +39,7 @@ class Layout:
     ahead: int  # future and calendar
 
     @classmethod
-    def of(cls, settings: WindowSettings, roles: Roles) -> "Layout":
+    def of(cls, settings: WindowSettings, roles: Roles) -> "WindowLayout":
         return cls(
             settings.look_back, settings.horizon, settings.mode == "convert", len(roles.targets), len(roles.past),
             len(roles.future) + 2 * len(settings.calendar),
@@ -59,7 +61,7 @@ class Layout:
         return self.says_from + self.horizon
 
 
-class Cut(NamedTuple):
+class WindowCut(NamedTuple):
     """N windows, scaled. `known`: what is known of the steps to predict, from `future` columns and the calendar."""
 
     past: Float[np.ndarray, "N S C"]
@@ -71,7 +73,7 @@ class Windows:
     """Windows that start at `starts`, in scaled rows of all series of a panel, one after the other."""
 
     def __init__(
-        self, panel: Panel, rows: Float[np.ndarray, "R C"], starts: Int[np.ndarray, " N"], layout: Layout
+        self, panel: Panel, rows: Float[np.ndarray, "R C"], starts: Int[np.ndarray, " N"], layout: WindowLayout
     ) -> None:
         self.panel, self.rows, self.starts, self.layout = panel, rows, starts, layout
         self.times: Float[np.ndarray, " R"] = np.concatenate([one.times for one in panel.series])
@@ -82,13 +84,13 @@ class Windows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def cut(self, numbers: NDArray[np.int64]) -> Cut:
+    def cut(self, numbers: NDArray[np.int64]) -> WindowCut:
         lay, first = self.layout, self.starts[numbers][:, None]
         read = self.rows[first + np.arange(lay.look_back)]
         said = self.rows[first + np.arange(lay.says_from, lay.rows)]
         size = self.rows.shape[1]
         past = read[..., lay.targets if lay.convert else 0 :]
-        return Cut(past, said[..., size - lay.ahead :], said[..., : lay.targets])
+        return WindowCut(past, said[..., size - lay.ahead :], said[..., : lay.targets])
 
     def item(self, number: int) -> SeriesItem:
         lay, start, one = self.layout, int(self.starts[number]), self.cut(np.array([number]))
@@ -100,17 +102,17 @@ class Windows:
         """Return at most `most` windows, evenly spaced."""
         return Windows(self.panel, self.rows, self.starts[:: max(1, -(-len(self) // most))], self.layout)
 
-    def some(self, most: int) -> list[SeriesItem]:
+    def sample_examples(self, most: int) -> list[SeriesItem]:
         """Return evenly spaced windows, from first to last; always the same."""
         return [self.item(int(number)) for number in np.unique(np.linspace(0, len(self) - 1, most).astype(int))]
 
     def digest(self) -> str:
         """Hash of what the windows read and predict."""
         seen = blake2b(self.starts.tobytes(), digest_size=10)
-        seen.update(self.rows[self.used()].tobytes())
+        seen.update(self.rows[self.rows_read()].tobytes())
         return seen.hexdigest()
 
-    def used(self) -> Int[np.ndarray, " U"]:
+    def rows_read(self) -> Int[np.ndarray, " U"]:
         """Return the rows that any window reads or predicts, in order."""
         change = np.zeros(len(self.rows) + 1, np.int64)
         np.add.at(change, self.starts, 1)
@@ -142,7 +144,7 @@ def with_calendar(panel: Panel, values: NDArray[np.float64], times: NDArray[np.f
 
 
 def windows_of(
-    panel: Panel, scaler: Scaler, layout: Layout, settings: WindowSettings, spans: list[tuple[float, float]]
+    panel: Panel, scaler: Scaler, layout: WindowLayout, settings: WindowSettings, spans: list[tuple[float, float]]
 ) -> list[Windows]:
     """Return the windows of each span of time: those that predict no step outside of it."""
     rows, first, starts = [], 0, [[] for _ in spans]
@@ -157,3 +159,95 @@ def windows_of(
         first += len(one)
     table = np.concatenate(rows).astype(np.float32)
     return [Windows(panel, table, np.concatenate(some).astype(np.int64), layout) for some in starts]
+
+
+class WindowReader(SeriesReader):
+    """Windows of the user's tables in the form that models read, for prediction. No torch."""
+
+    def parse(self, words: Sequence[str]) -> list[Any]:
+        """Return words of a command line as inputs: files, or corpus:NAME."""
+        return [word if word.startswith("corpus:") else Path(word) for word in words]
+
+    def read(self, one: Any) -> SeriesItem:
+        """Return the last window of the first series."""
+        return one if isinstance(one, SeriesItem) else self.windows_to_predict(one)[0].item(-1)
+
+    def windows_to_predict(self, table: Any, series: str | None = None, at: str | None = None) -> list[Windows]:
+        """Return windows for each series of a table: for forecast, the window up to its end or `at`; for convert,
+        those that cover it.
+        """
+        self.refuse_words(table)
+        fitted, lay, data = self.fitted, self.layout, self.recipe.data
+        names = open_table(table, roles=fitted.roles)[1]
+        roles = self.timed(fitted.roles, names)
+        panel = load_panel(table, roles, data, "test", field="", without_targets=lay.convert)
+        refuse_errors(panel.findings)
+        known = dict.fromkeys(one.name for one in panel.series)
+        if series is not None and series not in known:
+            raise CallError(f"decoding.series={series!r} is not in {panel.where}{nearest(series, known)}")
+        wanted = [one for one in panel.series if series in (None, one.name)]
+        if not lay.convert:  # only the end of a series counts, the last of its stretches
+            wanted = list({one.name: one for one in wanted}.values())
+        found = [self._windows(one, panel, at) for one in wanted if len(one) >= lay.look_back]
+        if not found or (not lay.convert and len(found) < len(wanted)):
+            short = min(wanted, key=len)
+            of = f"series {short.name!r}" if short.name else "the series"
+            raise CallError(
+                f"{panel.where}: {of} has {len(short):,} steps without a gap at its end, and the model reads "
+                f"data.look_back={lay.look_back}"
+            )
+        return found
+
+    def _windows(self, one: Series, panel: Panel, at: str | None) -> Windows:
+        lay = self.layout
+        end = len(one) if at is None else self._until(one, at, panel)
+        if end < lay.look_back:
+            raise CallError(
+                f"decoding.at={at}: {end:,} steps of {one.name or panel.where} until then, and the model reads "
+                f"data.look_back={lay.look_back}"
+            )
+        one = one if lay.convert else self._extend_series(one, end, panel)
+        rows = with_calendar(panel, self.fitted.scaler.scaled(one.values), one.times, list(self.recipe.data.calendar))
+        starts = [*range(end - lay.look_back, 0, -lay.horizon), 0] if lay.convert else [end - lay.look_back]
+        return Windows(replace(panel, series=(one,)), rows.astype(np.float32), np.unique(starts).astype(np.int64), lay)
+
+    def _extend_series(self, one: Series, end: int, panel: Panel) -> Series:
+        """Extend the series by the steps to predict: values of the table where it has them, NaN beyond."""
+        known = np.concatenate([one.values, one.ahead]) if len(one.ahead) else one.values
+        missing, future = end + self.layout.horizon - len(known), self.fitted.roles.future
+        if missing > 0:
+            if future:
+                raise CallError(
+                    f"{panel.where}: {', '.join(future)} must be known {self.layout.horizon} steps ahead: add "
+                    f"{missing} lines at the end with their times and these columns, the others empty"
+                )
+            known = np.concatenate([known, np.full((missing, known.shape[1]), np.nan)])
+        beyond = self.fitted.step.after(float(one.times[-1]), len(known) - len(one))
+        return replace(one, values=known, times=np.concatenate([one.times, beyond]))
+
+    def _until(self, one: Series, at: str, panel: Panel) -> int:
+        try:
+            moment, is_date = as_number(at, self.fitted.roles.time_format)
+        except ValueError as error:
+            raise CallError(f"decoding.at: {error}") from None
+        if is_date != panel.dates:
+            kind = "a date" if is_date else "a number"
+            raise CallError(f"decoding.at={at} is {kind}, but the times of the table are not")
+        return int(np.searchsorted(one.times, moment, side="right"))
+
+    @property
+    def layout(self) -> WindowLayout:
+        return WindowLayout.of(self.recipe.data, self.fitted.roles)
+
+    # ---------------------------------------------------------------------------------------------------- explanations
+    def firsts(self, steps: int) -> list[int]:
+        """Return the span of each patch. Patches start a stride apart; the last may only repeat the last value."""
+        s = self.recipe.model
+        if not isinstance(s, PatchSettings):
+            return super().firsts(steps)
+        return [min(place * s.stride, steps) for place in range((steps - s.patch) // s.stride + 2)]
+
+    def unscale(self, item: SeriesItem, column: int) -> Any:
+        """Return the columns that are read: for convert, without the targets."""
+        numbers = item.numbers[:, column].astype(np.float64)
+        return self.fitted.scaler.column(numbers, column + (self.layout.targets if self.layout.convert else 0))

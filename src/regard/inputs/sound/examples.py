@@ -5,10 +5,11 @@
 Random numbers of a row depend on (seed, epoch, row) alone, so a resumed run gets identical batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,15 +19,58 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.corpora.tones import Segment
-from regard.data.batches import Padded, seeded
+from regard.data.batches import Padded, random_generator
 from regard.data.examples import Example
+from regard.data.pairs import SkippedLine, excerpt
+from regard.data.store import Array
 from regard.data.vocabulary import Vocabulary, target_ids
-from regard.inputs.media_store import MediaColumn, MediaExamples
-from regard.inputs.sound.features import frame_count, log_mel
-from regard.inputs.sound.resample import resample
+from regard.inputs.media import Loaded, MediaColumn, MediaExamples, MediaStore, write_media
+from regard.inputs.media_files import Entry
+from regard.inputs.sound.features import frame_count, log_mel, spec_augment
+from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, read_sound, resample
 from regard.inputs.sound.settings import AugmentSettings, JoinSettings, SoundSettings
-from regard.inputs.sound.spec_augment import spec_augment
-from regard.inputs.sound.store import SoundStore
+
+FULL = 32767
+
+
+class SoundStore(MediaStore):
+    """Store of recordings: their sound at the model's rate.
+
+    Samples are stored rather than features. Joining and speed perturbation change the sound in every epoch, and the
+    features of a batch take little time compared with training on it. Samples are int16, each recording scaled to
+    its peak.
+    """
+
+    def gold(self, written: list[Any]) -> tuple[Segment, ...]:
+        return tuple(Segment(*one) for one in written)
+
+    def samples(self, number: int, start: int = 0, end: int | None = None) -> Float[np.ndarray, " N"]:
+        """Read all of a recording, or only a part of it."""
+        return self.row("values", number)[start:end].astype(np.float32) * (self["scale"][number] / FULL)
+
+
+def write_sounds(folder: Path, items: Iterable[Entry | SkippedLine], rate: int, *, name: str) -> None:
+    """Read all recordings into `folder`, which must exist, one at a time in memory."""
+    write_media(folder, name, (_load_recording(item, rate) for item in items), Array("int16", ragged=True))
+
+
+def _load_recording(entry: Entry | SkippedLine, rate: int) -> Loaded | SkippedLine:
+    """Return a recording with its samples, or a `SkippedLine` with the reason if it has none."""
+    if isinstance(entry, SkippedLine):
+        return entry
+    try:
+        sound = entry.place if isinstance(entry.place, Sound) else read_sound(entry.place)
+    except SoundError as problem:
+        reason = f"{entry.name} {problem}"
+        return SkippedLine(entry.file, entry.line, "unreadable", reason, excerpt(entry.texts[0]), len(entry.texts))
+    if is_silent(sound.samples):
+        reason = f"{entry.name} is silent, but has a text"
+        return SkippedLine(entry.file, entry.line, "empty", reason, excerpt(entry.texts[0]), len(entry.texts))
+    samples = resample(sound.samples, sound.rate, rate)
+    peak = float(np.abs(samples).max())
+    notes = ("clipped: recorded too loud",) if is_clipped(sound.samples) else ()
+    return Loaded(entry, np.round(samples * (FULL / peak)).astype(np.int16), notes, peak)
+
 
 JOIN, CHANGE, WINDOW = 1, 2, 3  # keys of random numbers for different purposes
 
@@ -52,7 +96,7 @@ class Sequences:
     def drawn(
         cls, entries: NDArray[np.int64], how: JoinSettings, count: int, rate: int, seed: int, epoch: int
     ) -> "Sequences":
-        chance = seeded(seed, epoch, JOIN)
+        chance = random_generator(seed, epoch, JOIN)
         sizes = chance.integers(how.fewest, how.most + 1, size=count)
         rows = [entries[chance.integers(0, len(entries), size=size)] for size in sizes]
         gaps = [np.round(chance.uniform(*how.gap, size=size) * rate).astype(np.int64) for size in sizes]
@@ -89,14 +133,14 @@ class SoundColumn(MediaColumn):
     def _window(self, number: int, row: int, epoch: int) -> Float[np.ndarray, " N"]:
         spare, heard, start = int(self.samples[number] - self.heard[number]), int(self.heard[number]), 0
         if spare and self.augment is not None:
-            start = int(seeded(self.seed, epoch, row, WINDOW).integers(0, spare + 1))
+            start = int(random_generator(self.seed, epoch, row, WINDOW).integers(0, spare + 1))
         return self.store.samples(number, start, start + heard)
 
     def one(self, number: int) -> Utterance:
         return Utterance(f"recording {number + 1} of {self.store.name}", lambda: self.store.samples(number))
 
     def chance(self, row: int, epoch: int) -> np.random.Generator:
-        return seeded(self.seed, epoch, row, CHANGE)
+        return random_generator(self.seed, epoch, row, CHANGE)
 
     def speed(self, row: int, epoch: int) -> float:
         """Sample the speed of a row; it is sampled first."""
@@ -223,6 +267,6 @@ class SoundExamples(MediaExamples):
         text = " ".join(segment.text for segment in segments)
         return Example(Utterance(f"sequence {row + 1} of {self.store.name}", load), (text,), tuple(segments))
 
-    def recorded(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def read_recordings(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return samples and tokens of single recordings, as stored."""
         return self.column.samples[self.numbers[:, 0]], super().lengths()[1]

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from regard.inputs.sound.settings import SoundSettings
+from regard.inputs.sound.settings import AugmentSettings, SoundSettings
 from regard.look.axis import Axis, axis
 
 RANGE = 8.0  # powers of ten: 80 dB
@@ -98,3 +98,29 @@ def mel_filters(rate: int, points: int, bands: int) -> Float[np.ndarray, "R F"]:
     rise = (frequency - below) / (center - below)
     fall = (above - frequency) / (above - center)
     return np.maximum(np.minimum(rise, fall), 0).astype(np.float32)
+
+
+# SpecAugment (Park et al. 2019, section 2, arXiv:1904.08779) blots out bands and stretches of time in training:
+#
+#     f ~ U[0, F],  bands f₀ … f₀ + f        t ~ U[0, min(T, p · frames)],  frames t₀ … t₀ + t        set to the mean,
+#     0
+#
+# Time warping is left out: the paper finds that it adds least, and speed perturbation does more of the kind.
+
+
+def spec_augment(
+    features: Float[np.ndarray, "S F"], how: AugmentSettings, hop: float, chance: np.random.Generator
+) -> Float[np.ndarray, "S F"]:
+    """Return a copy with masked bands and stretches of time; `hop` is the time of a frame, in seconds."""
+    features = features.copy()
+    frames, bands = features.shape
+    for _ in range(how.band_masks):
+        size = int(chance.integers(0, min(how.band_width, bands) + 1))
+        start = int(chance.integers(0, bands - size + 1))
+        features[:, start : start + size] = 0.0
+    longest = min(round(how.time_width / hop), int(how.time_share * frames))
+    for _ in range(how.time_masks):
+        size = int(chance.integers(0, longest + 1))
+        start = int(chance.integers(0, frames - size + 1))
+        features[start : start + size] = 0.0
+    return features

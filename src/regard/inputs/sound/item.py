@@ -3,18 +3,30 @@ features. No torch.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import CallError
+from regard.corpora.tones import ToneCall, one_key, tones
+from regard.errors import CallError, nearest
+from regard.inputs.media_files import Entry, MediaSource
 from regard.inputs.sound.features import log_mel, silence
-from regard.inputs.sound.recording import Sound, SoundError, is_clipped, is_silent, open_sound, read_sound
-from regard.inputs.sound.resample import resample
-from regard.inputs.sound.wav import as_wav
-from regard.inputs.sound.windows import Window, windows
+from regard.inputs.sound.recording import (
+    ENDINGS,
+    Sound,
+    SoundError,
+    SoundWindow,
+    as_wav,
+    is_clipped,
+    is_silent,
+    open_sound,
+    read_sound,
+    resample,
+    windows,
+)
 
 
 class SoundItem(NamedTuple):
@@ -90,7 +102,7 @@ class SoundReader:
             )
         return self.find(str(one)) if isinstance(one, str | Path) else one
 
-    def _item(self, name: str, window: Window) -> SoundItem:
+    def _item(self, name: str, window: SoundWindow) -> SoundItem:
         sound, how = window.sound, self.recipe.data.sound
         silent = is_silent(sound.samples)
         heard = silence(how) if silent else log_mel(resample(sound.samples, sound.rate, how.rate), how)
@@ -108,3 +120,25 @@ class SoundReader:
     def length(self, item: SoundItem) -> int:
         """Number of frames, which determine the cost."""
         return 0 if item.silent else len(item.features)
+
+
+CORPORA: dict[str, Callable[[str], Iterator[ToneCall]]] = {"tones": tones, "one-key": one_key}
+
+
+@dataclass(frozen=True)
+class SoundSource(MediaSource):
+    """Source of the user's recordings (`media_source.py`). No torch."""
+
+    what: ClassVar[str] = "recording"
+
+    @classmethod
+    def is_one(cls, name: str) -> bool:
+        return PurePosixPath(name).suffix.lower() in ENDINGS
+
+    def corpus(self) -> Iterator[Entry]:
+        name = self.where.removeprefix("corpus:")
+        if name not in CORPORA:
+            raise CallError(f"there is no corpus of recordings {name!r}{nearest(name, CORPORA)}")
+        for row, call in enumerate(CORPORA[name](self.role)):
+            sound = Sound(call.samples, call.rate)
+            yield Entry(f"{self.where}#{row}", (call.text,), self.where, row + 1, call.segments, sound)

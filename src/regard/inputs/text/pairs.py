@@ -17,16 +17,13 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batches import padded
-from regard.data.counts import SideCounts
+from regard.data.batches import pad_rows
 from regard.data.examples import Example, Examples
-from regard.data.pairs import Bad, Pair
-from regard.data.prepare import watched
-from regard.data.special_ids import SpecialIds
-from regard.data.splits import Split
-from regard.data.spread import Spread, evenly
+from regard.data.labels import Spread, evenly
+from regard.data.pairs import Pair, SideCounts, SkippedLine
+from regard.data.prepare import Split, with_progress
 from regard.data.store import HASHES, LINES, Store, StoreWriter, ids_array, text_hash
-from regard.data.vocabulary import Vocabulary, target_ids
+from regard.data.vocabulary import SpecialIds, Vocabulary, target_ids
 from regard.errors import CallError
 
 
@@ -52,7 +49,7 @@ class Frame:
     def padded(self, ended: Sequence[NDArray | Sequence[int]]) -> Int[Tensor, "B S"]:
         """Pad texts that have their end token."""
         first = [] if self.first is None else [self.first]
-        return padded([np.array([*first, *ids], np.int64) for ids in ended], self.pad)
+        return pad_rows([np.array([*first, *ids], np.int64) for ids in ended], self.pad)
 
     def read(self, texts: Sequence[Sequence[int]]) -> Int[Tensor, "B S"]:
         """Pad texts as `encode` returns them."""
@@ -65,7 +62,7 @@ _AT_ONCE = 2048  # pairs that are tokenized together and held in memory
 
 def write_pairs(
     folder: Path,
-    items: Iterable[Pair | Bad],
+    items: Iterable[Pair | SkippedLine],
     source: Vocabulary,
     target: Vocabulary,
     *,
@@ -80,8 +77,8 @@ def write_pairs(
         shown = Spread[Pair](SHOWN, lambda pair: len(pair.source) + len(pair.target), SHOWN_LETTERS)
         pairs = counts.read.only_pairs(items)
         while some := list(islice(pairs, _AT_ONCE)):
-            sources = _ended(source, [pair.source for pair in some], counts.sides[0])
-            targets = _ended(target, [pair.target for pair in some], counts.sides[1])
+            sources = _encode_targets(source, [pair.source for pair in some], counts.sides[0])
+            targets = _encode_targets(target, [pair.target for pair in some], counts.sides[1])
             kept: list[tuple[Pair, NDArray[np.int32], NDArray[np.int32]]] = []
             for pair, one, other in zip(some, sources, targets, strict=True):
                 if max(len(one), len(other)) > max_length:
@@ -102,7 +99,7 @@ def _cut(ended: NDArray[np.int32], most: int) -> NDArray[np.int32]:
     return ended if len(ended) <= most else np.append(ended[: most - 1], ended[-1])
 
 
-def _ended(vocabulary: Vocabulary, texts: list[str], counts: SideCounts) -> list[NDArray[np.int32]]:
+def _encode_targets(vocabulary: Vocabulary, texts: list[str], counts: SideCounts) -> list[NDArray[np.int32]]:
     if vocabulary.specials.end is None:
         raise CallError("training needs an end token, which this vocabulary does not have")
     found = target_ids(vocabulary, texts)
@@ -144,7 +141,7 @@ class PairExamples(Examples):
 
     def sample(self, most: int) -> list[Example]:
         split = replace(self._split, sample=min(1.0, most / max(1, len(self))))
-        return [self._example(pair) for pair in watched(split.good(), f"reading {split}")]
+        return [self._example(pair) for pair in with_progress(split.good(), f"reading {split}")]
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
         return ((pair.target, pair.line) for pair in self._split.good())

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from regard.data.pairs import BETWEEN
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CallError
+from regard.inputs.joint_reader import two_of
 from regard.inputs.text_axis import two_axis
-from regard.inputs.two import two_of
 from regard.look.axis import Axis
 
 
@@ -47,11 +47,11 @@ class TwoTextsReader:
     def parse(self, words: Sequence[str | tuple[str, ...]]) -> list[tuple[str, str]]:
         return [self.two(word) for word in words]
 
-    def is_one(self, given: Any) -> bool:
+    def is_one(self, value: Any) -> bool:
         """Whether a value is one input: two texts in a tuple are one, a list holds several."""
-        plain = isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)
-        both = plain and not any(BETWEEN in text or "\n" in text for text in given)
-        return both or super().is_one(given)  # pyright: ignore[reportAttributeAccessIssue]
+        plain = isinstance(value, tuple) and len(value) == 2 and all(isinstance(text, str) for text in value)
+        both = plain and not any(BETWEEN in text or "\n" in text for text in value)
+        return both or super().is_one(value)  # pyright: ignore[reportAttributeAccessIssue]
 
     def two(self, one: Any) -> tuple[str, str]:
         """Split a pair, a mapping of both, or a text with a tab or a line end."""

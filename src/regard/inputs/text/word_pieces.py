@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.corpora.pair import words as words_of
-from regard.data.special_ids import SpecialIds
+from regard.corpora.loading import words as words_of
 from regard.data.tokenizer import Tokenizer
+from regard.data.vocabulary import SpecialIds
 from regard.data.windows import OVERLAP, owners
 from regard.errors import CallError
 from regard.look.axis import Axis, Token

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.batches import padded
+from regard.data.batches import pad_rows
 from regard.data.examples import Example
 from regard.data.pairs import Pair
-from regard.data.splits import Split
+from regard.data.prepare import Split
 from regard.data.store import Store
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CallError
@@ -17,7 +17,7 @@ from regard.inputs.text.input import TextInput
 from regard.inputs.text.pairs import Frame, PairExamples
 from regard.inputs.text.word_pieces import Pieces, WordsItem, WordsReader, words_axis
 from regard.look.axis import Axis
-from regard.models.tagger import Words
+from regard.models.classifier import WordBatch
 
 
 class WordsExamples(PairExamples):
@@ -27,19 +27,19 @@ class WordsExamples(PairExamples):
         super().__init__(store, split, frame, example)
         self._size = size  # of the tokenizer
 
-    def source(self, rows: NDArray[np.int64], epoch: int) -> Words:
+    def source(self, rows: NDArray[np.int64], epoch: int) -> WordBatch:
         ids = [self.store.row("source", int(row)) for row in rows]
         places = [np.flatnonzero(one[:-1] < self._size) for one in ids]
-        return framed(self._frame, [np.where(one < self._size, one, one - self._size) for one in ids], places)
+        return add_frame(self._frame, [np.where(one < self._size, one, one - self._size) for one in ids], places)
 
     def target(self, row: int) -> NDArray[Any]:
         source, target = self.store.row("source", row), self.store.row("target", row)
         return target[: int((source[:-1] < self._size).sum())]
 
 
-def framed(frame: Frame, ended: Sequence[NDArray[Any] | list[int]], places: Sequence[Any]) -> Words:
+def add_frame(frame: Frame, ended: Sequence[NDArray[Any] | list[int]], places: Sequence[Any]) -> WordBatch:
     moved = [np.asarray(one, np.int64) + frame.before for one in places]
-    return Words(frame.padded(ended), padded(moved))
+    return WordBatch(frame.padded(ended), pad_rows(moved))
 
 
 class WordsInput(WordsReader, TextInput):  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
@@ -55,7 +55,7 @@ class WordsInput(WordsReader, TextInput):  # pyright: ignore[reportIncompatibleV
     # --------------------------------------------------------------------------------------------------- single inputs
     def collate(self, items: Sequence[Any]) -> Any:
         ids = [[piece.id for piece in item.pieces] + [self.frame.end] for item in items]
-        return framed(self.frame, ids, [item.places for item in items])
+        return add_frame(self.frame, ids, [item.places for item in items])
 
     # ---------------------------------------------------------------------------------------------------- explanations
     def axis(self, item: Any) -> Axis:

@@ -31,9 +31,17 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention import Trace
 from regard.errors import CallError
-from regard.look.asking import Added, at_steps, leaves, numbers, require_vectors, some_steps
 from regard.look.card import Figure
-from regard.look.case import WHOLE, Case
+from regard.look.case import (
+    WHOLE,
+    Contributions,
+    ExplainTarget,
+    at_steps,
+    detached_outputs,
+    require_vectors,
+    some_steps,
+    to_numpy,
+)
 
 KEPT = 1e-3  # a larger share that is lost without a rule is an error
 NO_RULE = (
@@ -55,42 +63,44 @@ class Relevance(NamedTuple):
     shares: dict[str, float]
 
 
-def attnlrp(case: Case) -> Added:
+def attnlrp(case: ExplainTarget) -> Contributions:
     parts, logits, shares = relevance(case)
     told = ", ".join(f"{share:+.2f} at {NAMES[name]}" for name, share in shares.items())
     about = f"Of {logits.sum():+.2f}, all logits together, there arrive {told}."
     lost = float(logits.sum()) - sum(shares.values())
     figures = [Figure("logits, all together", float(logits.sum()))]
     figures += [Figure(f"of them at {NAMES[name]}", share) for name, share in shares.items() if share]
-    return Added(parts, logits - parts.sum(axis=1), about, (*figures, Figure("of them lost", lost, better="low")))
+    return Contributions(
+        parts, logits - parts.sum(axis=1), about, (*figures, Figure("of them lost", lost, better="low"))
+    )
 
 
-def relevance(case: Case) -> Relevance:
+def relevance(case: ExplainTarget) -> Relevance:
     vectors = require_vectors(case, "attnlrp")
     assert case.gather is not None
     if any(isinstance(one, nn.RNNBase) for one in case.model.modules()):  # of two towers, either
         raise CallError(NO_RULE)
     others = [one for one in case.model.modules() if isinstance(one, nn.Embedding) and one is not vectors]
-    parts, rules, size = [], Rules(), 0.0
-    with fixed(case.model), Trace(case.model):  # under a trace, attention is computed in the open
+    parts, rules, size = [], PropagationRules(), 0.0
+    with freeze_weights(case.model), Trace(case.model):  # under a trace, attention is computed in the open
         for steps in some_steps(case):
-            with leaves([vectors]) as own, leaves(others) as beside, rules:
+            with detached_outputs([vectors]) as own, detached_outputs(others) as beside, rules:
                 z = at_steps(case, steps)
             given = [leaf for _, leaf in (*own, *beside)]
             felt = torch.autograd.grad(z, given, allow_unused=True)
-            products = [numbers(x if g is None else x * g) * (g is not None) for x, g in zip(given, felt, strict=True)]
+            products = [to_numpy(x if g is None else x * g) * (g is not None) for x, g in zip(given, felt, strict=True)]
             parts.append(case.gather(products[: len(own)]))
             for name, some in (("input", products[: len(own)]), ("written", products[len(own) :])):
                 rules.shares[name] += sum(float(product.sum()) for product in some)
             size += sum(float(np.abs(product).sum()) for product in products)
         with torch.no_grad(), rules:
-            logits = numbers(case.ask([WHOLE])[0])
+            logits = to_numpy(case.ask([WHOLE])[0])
     if abs(logits.sum() - sum(rules.shares.values())) > KEPT * (np.abs(logits).sum() + size):
         raise CallError(NO_RULE)
     return Relevance(np.concatenate(parts), logits, rules.shares)
 
 
-class Rules(TorchFunctionMode):
+class PropagationRules(TorchFunctionMode):
     """While it is active, operations have the gradient of their rule. `shares`: what stays at constants."""
 
     def __init__(self) -> None:
@@ -111,7 +121,7 @@ class Rules(TorchFunctionMode):
         if name in ("layer_norm", "rms_norm", "group_norm"):
             return self._norm(name, args, kwargs)
         if name == "normalize":
-            return _normalized(*args, **kwargs)
+            return _normalize(*args, **kwargs)
         if name in ("div", "truediv", "true_divide") and felt[1]:
             return func(args[0], args[1].detach(), *args[2:], **kwargs)
         y = func(*args, **kwargs)
@@ -185,7 +195,7 @@ SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "cat", "concat", "stack"}
 PRODUCTS = {"matmul", "rmatmul", "bmm", "einsum", "mul", "rmul", "imul", "multiply"}
 
 
-def _normalized(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **_: Any) -> Tensor:
+def _normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **_: Any) -> Tensor:
     """What `F.normalize` gives, by a length that is held."""
     return x / x.detach().norm(p, dim, keepdim=True).clamp_min(eps)
 
@@ -198,25 +208,25 @@ def _argument(args: Any, kwargs: Any, place: int, name: str) -> Any:
     return args[place] if len(args) > place else kwargs.get(name)
 
 
-class _Held:
+class _FixedFactor:
     """Weights that are held, and by how many."""
 
     def __init__(self, model: nn.Module) -> None:
         self.weights, self.users = [one for one in model.parameters() if one.requires_grad], 0
 
 
-_held: WeakKeyDictionary[nn.Module, _Held] = WeakKeyDictionary()
+_held: WeakKeyDictionary[nn.Module, _FixedFactor] = WeakKeyDictionary()
 _lock = Lock()
 
 
 @contextmanager
-def fixed(model: nn.Module) -> Iterator[None]:
+def freeze_weights(model: nn.Module) -> Iterator[None]:
     """Freeze the weights, so that only values that depend on the input have gradients.
 
     Several threads may explain one model: the first freezes its weights, the last restores them.
     """
     with _lock:
-        held = _held.setdefault(model, _Held(model))
+        held = _held.setdefault(model, _FixedFactor(model))
         held.users += 1
         for one in held.weights:
             one.requires_grad_(False)

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.look.stream import Part, Reading, stream_parts, through
+
 
 class Lens(NamedTuple):
     """Of each layer (0 is before the first) and step: the probability of the answer, and the token of largest one."""
@@ -34,3 +36,32 @@ def logit_lens(
         rows.append((table.gather(1, answers.unsqueeze(1)).squeeze(1), best, probability))
     answer, best, probability = (torch.stack(column) for column in zip(*rows, strict=True))
     return Lens(answer, best, probability)
+
+
+# Direct logit attribution: the contribution of each part of a Transformer to the answer.
+#
+#     logit(y) = w_y · norm(x_0 + Σ_j a_j) + b_y = w_y · S x_0 + Σ_j w_y · S a_j + w_y · β + b_y
+#
+# a_j is what head, feed-forward or bias j added to the stream (`look/stream.py`), S the norm as a linear map: x −
+# mean(x) over the deviation that the whole sum had, times γ (RMS norm: no mean, no β). Elhage et al. 2021; Wang et
+# al. 2022, section 3.1 (arXiv:2211.00593).
+#
+# What is exact: the parts add up to the logit, with norms first and with norms last. What is not: S is held as it
+# was. A part also changed the deviation, by which all others were divided, and the heads after it. With norms first
+# that is one norm, the last; with norms last (Vaswani et al. 2017) a part goes through every norm after it, so those
+# of early layers are less to be trusted. What a part did through others is not in its number: patching asks for that.
+
+
+@torch.no_grad()
+def direct_logits(
+    reading: Reading, norm: nn.Module, output: nn.Linear, answers: Int[Tensor, " T"], instead: Int[Tensor, " T"] | None
+) -> list[Part]:
+    """Each part's share of the logit of the answer, `added` being T; they add up to it, or to its lead over another."""
+    parts, bias = through(norm, reading.states[-1], *stream_parts(reading, len(reading.states) - 1))
+    direction = output.weight[answers] - (0.0 if instead is None else output.weight[instead])  # T D
+    parts.append(Part("bias", -1, -1, bias))
+    found = [part._replace(added=(part.added * direction).sum(-1)) for part in parts]
+    if output.bias is not None:
+        offset = output.bias[answers] - (0.0 if instead is None else output.bias[instead])
+        found[-1] = found[-1]._replace(added=found[-1].added + offset)
+    return found

@@ -16,21 +16,35 @@ Whatever else lies on that way obeys the rules of AttnLRP (`attnlrp`), so that t
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from regard.attention import Learned, LearnedGrid, Memory, MultiHead, Sinusoidal, SinusoidalGrid, Trace
-from regard.attention.grid_positions import LearnedTextAndGrid
-from regard.attention.head_mask import ManyHeads
-from regard.attention.role import Recurrence, Role
-from regard.look.case import WHOLE, Case
-from regard.look.hooks import After, Before, hooked
-from regard.look.methods.attnlrp import Rules, fixed
-from regard.look.stream import Block
+from regard.attention import (
+    Bilinear,
+    Dot,
+    Learned,
+    LearnedGrid,
+    Memory,
+    MultiHead,
+    ScaledDot,
+    Sinusoidal,
+    SinusoidalGrid,
+    Trace,
+)
+from regard.attention.masks import ManyHeads
+from regard.attention.multihead import split_heads
+from regard.attention.positions import LearnedTextAndGrid
+from regard.attention.score import Recurrence, Role
+from regard.errors import CallError
+from regard.look.case import WHOLE, ExplainTarget
+from regard.look.hooks import After, Before, active_hooks
+from regard.look.methods.attnlrp import PropagationRules, freeze_weights
+from regard.look.stream import Reading, StreamLayer, stream_parts, through
 
 POSITIONS = (Sinusoidal, Learned, SinusoidalGrid, LearnedGrid, LearnedTextAndGrid)
 
@@ -48,7 +62,7 @@ class Origin(NamedTuple):
         return self.name if self.side == "both" else f"{self.side}: {self.name}"
 
 
-class Cut(NamedTuple):
+class Leaf(NamedTuple):
     """A part, as it is given on: a leaf of the gradients. `heads`: so many stand in it, side by side."""
 
     kind: str
@@ -65,9 +79,9 @@ class Cut(NamedTuple):
         return [(f"{self.name}.{head}", value) for head, value in enumerate(by_head.tolist())]
 
 
-def score_origins(case: Case, name: str, call: int, head: int, query: int, key: int) -> list[Origin]:
+def score_origins(case: ExplainTarget, name: str, call: int, head: int, query: int, key: int) -> list[Origin]:
     """Return the contributions to one score of the attention `name`, in one call. They sum to score and bias."""
-    with torch.enable_grad(), fixed(case.model), torch.backends.cudnn.flags(enabled=False), Rules():
+    with torch.enable_grad(), freeze_weights(case.model), torch.backends.cudnn.flags(enabled=False), PropagationRules():
         with _cutting(case.model, name) as cuts, Trace(case.model, scores=True) as seen:
             case.ask([WHOLE])
         scoring, weights = seen.scorings(name)[call], seen.calls(name)[call]
@@ -85,7 +99,7 @@ def score_origins(case: Case, name: str, call: int, head: int, query: int, key: 
     return found
 
 
-def _side(side: str, total: Tensor, cuts: list[Cut]) -> list[Origin]:
+def _side(side: str, total: Tensor, cuts: list[Leaf]) -> list[Origin]:
     sums: dict[tuple[str, str], float] = {}
     if total.requires_grad:
         felt = torch.autograd.grad(total, [cut.leaf for cut in cuts], allow_unused=True, retain_graph=True)
@@ -98,16 +112,16 @@ def _side(side: str, total: Tensor, cuts: list[Cut]) -> list[Origin]:
 
 
 @contextmanager
-def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
+def _cutting(model: nn.Module, asked: str) -> Iterator[list[Leaf]]:
     """While it is active, whatever adds to a stream or makes states of its own gives a leaf on.
 
     What comes first is a leaf only where nothing before it is one: a token at its positions, or else at the first
     layer, or in a memory; and where there are none of these, what the attention itself is given.
     """
-    cuts: list[Cut] = []
+    cuts: list[Leaf] = []
 
     def leaf(kind: str, name: str, x: Tensor, heads: int = 0) -> Tensor:
-        cuts.append(Cut(kind, name, x.detach().requires_grad_(), heads))
+        cuts.append(Leaf(kind, name, x.detach().requires_grad_(), heads))
         return cuts[-1].leaf
 
     def first(x: Tensor, kind: str, name: str) -> Tensor:
@@ -154,14 +168,14 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Cut]]:
             place = _place(module, name)
             before(many.out, lambda x, place=place, heads=many.heads: leaf("head", place, x, heads))
         elif hasattr(module, "feed_forward_norm"):
-            block = cast(Block, module)
+            block = cast(StreamLayer, module)
             place = _place(block.attention, name)
             before(module, lambda x: first(x, "token", "token"))
             after(block.feed_forward, lambda args, y, place=place: leaf("feed-forward", f"feed-forward {place}", y))
         if name == asked and not isinstance(module, MultiHead):
             before(module, lambda x: first(x, "vector", "vector"))
         after(module, lambda args, y: memory(y))
-    with hooked(hooks):
+    with active_hooks(hooks):
         yield cuts
 
 
@@ -179,3 +193,61 @@ def _direction(name: str, module: nn.RNNBase) -> str:
     if module.bidirectional:
         return f"{name} ↔"
     return f"{name} ←" if isinstance(place, Recurrence) and place.backward else f"{name} →"
+
+
+# Decompose the score of a query and a key.
+#
+#     e_tj = q_t · k_j / √d = Σ_a Σ_b (W_q S a_t) · (W_k S b_j) / √d        A_t = softmax(e_t)
+#
+# a and b are what the states at t and at j are the sum of (`look/stream.py`): the token, its position, heads
+# and feed-forwards of the layers before, biases. Either the query or the key is taken apart, and the other one left
+# whole. Rotary positions turn each part like the whole; a bias by distance is a part of its own. Elhage et al. 2021
+# ("QK circuits"). Scores that are linear in both, which dot, scaled dot and bilinear are; the parts add up to the
+# score, exactly, with norms held as they were.
+
+Side = Literal["keys", "queries"]
+
+
+@torch.no_grad()
+def score_parts(
+    reading: Reading, block: StreamLayer, layer: int, head: int, row: int, side: Side, *, each_head: bool = False
+) -> tuple[list[str], Float[Tensor, "P K"]]:
+    """The names of the parts, and what each adds to the scores of a query with all keys. Heads of a layer are one part,
+    or one each."""
+    attention = block.attention
+    if not isinstance(attention, MultiHead) or not isinstance(attention.score, Dot | ScaledDot | Bilinear):
+        raise CallError("explain='scores' takes scores that are linear in query and key: dot, scaled_dot or bilinear")
+    parts, bias = stream_parts(reading, layer)
+    if block.norm_first:
+        parts, bias = through(block.attention_norm, reading.states[layer], parts, bias)
+    whole = bias + torch.stack([part.added for part in parts]).sum(0)
+    grouped: dict[str, Tensor] = {}
+    for part in parts:
+        name = part.name if each_head or part.layer < 0 else f"{part.kind}.{part.layer}"
+        grouped[name] = grouped[name] + part.added if name in grouped else part.added
+    apart = torch.stack([*grouped.values(), bias])  # P T D
+    own = _vectors(attention, head, apart, side == "keys")
+    own[-1] = _vectors(attention, head, bias[None], side == "keys", bias=True)[0]  # with that of the projection
+    fixed = _vectors(attention, head, whole[None], side != "keys", bias=True)
+    if side == "keys":
+        scores = attention.score(fixed[:, [row]], own)[:, 0]
+    else:
+        scores = attention.score(own[:, [row]], fixed)[:, 0]
+    names = [*grouped, "bias"]
+    if attention.relative is not None:
+        T = scores.shape[-1]
+        scores, names = torch.cat([scores, attention.relative(T, T)[head, [row]]]), [*names, "distance"]
+    return names, scores[:, : row + 1]
+
+
+def _vectors(
+    attention: MultiHead, head: int, x: Float[Tensor, "P T D"], key: bool, *, bias: bool = False
+) -> Float[Tensor, "P T d"]:
+    """Queries or keys of one head."""
+    queries, keys, _ = attention.sizes
+    begin, size = (queries, keys) if key else (0, queries)
+    weight = attention.project.weight[begin : begin + size]
+    offset = attention.project.bias[begin : begin + size] if bias and attention.project.bias is not None else None
+    heads = split_heads(F.linear(x, weight, offset), attention.kv_heads if key else attention.heads)
+    turned = heads if attention.rotary is None else attention.rotary(heads)
+    return turned[:, head * attention.kv_heads // attention.heads if key else head]

@@ -15,27 +15,110 @@ Vig et al. 2020, section 3 (arXiv:2004.12265); Meng et al. 2022, section 2.1 (ar
 there are margins, of what is carried at once.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
-from regard.attention.head_mask import ManyHeads
+from regard.attention.masks import ManyHeads
 from regard.attention.memory import Memory
-from regard.attention.role import Role
+from regard.attention.score import Role
 from regard.errors import CallError
-from regard.look.case import Case
-from regard.look.hooks import After, Before, hooked
-from regard.look.methods.carrying import Answers, Patched, margin, modules_run, with_margins
+from regard.look.case import WHOLE, ExplainTarget
+from regard.look.hooks import After, Before, active_hooks
 from regard.look.records import ORDER, Kind
+
+# Shared code of activation patching by heads, positions, recurrent states and paths.
+#
+#     r = (s(corrupted, with some states of the clean run) − s(corrupted)) / (s(clean) − s(corrupted))
+#
+# s is what the model thinks of the answer, summed over its steps, or of one step. The margins of a table are carried
+# at once: the last column is a whole layer, the last row one part of all layers, the corner everything.
+
+SAME = 1e-4  # a smaller difference of two answers has nothing to bring back
+ALL = "all"
+
+
+class PatchingResult(NamedTuple):
+    """`values`: layers × heads, or layers × positions, with margins where there are several."""
+
+    kind: Kind
+    layers: list[str]
+    columns: list[str]
+    values: np.ndarray
+
+
+class PatchAnswers:
+    """Scores of one answer for two inputs, and for the second with states of the first."""
+
+    def __init__(self, clean: ExplainTarget, corrupted: ExplainTarget, row: int | None) -> None:
+        self.clean, self.corrupted, self.row = clean, corrupted, row
+        self.top, self.bottom = self.score(clean), self.score(corrupted)
+        if abs(self.top - self.bottom) < SAME:
+            raise CallError(
+                f"the model thinks the same of this answer by both inputs ({self.top:.4f}): there is nothing to bring "
+                "back; give one that differs in something that matters"
+            )
+
+    def score(self, case: ExplainTarget) -> float:
+        with torch.no_grad():
+            steps = case.ask([WHOLE])[0]
+        return float(steps[case.first :].sum() if self.row is None else steps[self.row])
+
+    def share(self) -> float:
+        """Return the recovered share of the score for the second input, with the current patches."""
+        return (self.score(self.corrupted) - self.bottom) / (self.top - self.bottom)
+
+
+def with_margins(
+    answers: PatchAnswers, layers: int, columns: int, carry: Callable[[int, int | None], AbstractContextManager[Any]]
+) -> np.ndarray:
+    """`carry(layer, column)`: while it is active, that state is the clean one; of column None, all of the layer."""
+    rows: list[Sequence[int]] = [*([number] for number in range(layers)), *([range(layers)] if layers > 1 else ())]
+    places: list[int | None] = [*range(columns), *([None] if columns > 1 else ())]
+    found = np.zeros((len(rows), len(places)))
+    for row, some in enumerate(rows):
+        for column, place in enumerate(places):
+            with ExitStack() as stack:
+                for layer in some:
+                    stack.enter_context(carry(layer, place))
+                found[row, column] = answers.share()
+    return found
+
+
+def margin(names: Sequence[str]) -> list[str]:
+    """Of rows or of columns."""
+    return [*names, *([ALL] if len(names) > 1 else ())]
+
+
+def modules_run(case: ExplainTarget) -> tuple[dict[str, nn.Module], nn.Module | None]:
+    """Return the modules that run when the case is scored, in order, and the outermost one with a memory.
+
+    Of two towers, only one runs again."""
+    ran: dict[str, nn.Module] = {}
+    memories: list[nn.Module] = []
+    names = {module: name for name, module in case.model.named_modules()}
+
+    def note(module: nn.Module, args: Any, output: Any) -> None:
+        ran[names[module]] = module
+        if isinstance(output, Memory):
+            memories.append(module)
+
+    with torch.no_grad(), active_hooks(After(module, note) for module in names):
+        case.ask([WHOLE])
+    return ran, memories[-1] if memories else None
+
 
 SUMMARY = "summary"
 State = tuple[Tensor, ...]  # B … D; of a memory, its vectors and its summary
 
 
-class Layer(NamedTuple):
+class PatchedLayer(NamedTuple):
     """Where a state is carried from one run into the other."""
 
     name: str
@@ -44,12 +127,12 @@ class Layer(NamedTuple):
     before: bool = False  # the state is what the module is given, not what it gives
 
 
-def patched_heads(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Patched:
+def patched_heads(clean: ExplainTarget, corrupted: ExplainTarget, kind: Kind | None, row: int | None) -> PatchingResult:
     """Return the recovered share for each head."""
     kind, layers = _first(kind, ORDER, lambda one: _heads(corrupted, one))
     if not layers:
         raise CallError(f"kind={kind!r}: there is no attention with heads; by='positions' or 'states' may show more")
-    answers = Answers(clean, corrupted, row)
+    answers = PatchAnswers(clean, corrupted, row)
     states = [states_of(layer, lambda: answers.score(clean)) for layer in layers]
 
     def carry(number: int, head: int | None) -> Any:
@@ -61,22 +144,26 @@ def patched_heads(clean: Case, corrupted: Case, kind: Kind | None, row: int | No
             parts[..., head, :] = others[..., head, :]
             return (parts.flatten(-2),)
 
-        return carried(layers[number], states[number], change)
+        return replace_states(layers[number], states[number], change)
 
     most = max(layer.heads for layer in layers)
     values = with_margins(answers, len(layers), most, carry)
     columns = [f"head {number}" for number in range(most)]
-    return Patched(kind, margin([layer.name for layer in layers]), margin(columns), values)
+    return PatchingResult(kind, margin([layer.name for layer in layers]), margin(columns), values)
 
 
 def patched_positions(
-    clean: Case, corrupted: Case, kind: Kind | None, row: int | None, names: Callable[[Kind, int], list[str]]
-) -> Patched:
+    clean: ExplainTarget,
+    corrupted: ExplainTarget,
+    kind: Kind | None,
+    row: int | None,
+    names: Callable[[Kind, int], list[str]],
+) -> PatchingResult:
     """Return the recovered share for the vector at each position; `names` labels the positions."""
     kind, layers = _first(kind, ("encoder", "decoder"), lambda one: _layers(corrupted, one))
     if not layers:
         raise CallError(f"kind={kind!r}: this model has no layers whose states could be carried over, nor a memory")
-    answers = Answers(clean, corrupted, row)
+    answers = PatchAnswers(clean, corrupted, row)
     states = [states_of(layer, lambda: answers.score(clean)) for layer in layers]
     last = states[-1][0]
     length, summed = last[0].shape[-2], len(last) > 1
@@ -95,24 +182,26 @@ def patched_positions(
             vectors[..., at, :] = new[0][..., at, :]
             return (vectors, *old[1:])
 
-        return carried(layers[number], states[number], change)
+        return replace_states(layers[number], states[number], change)
 
     values = with_margins(answers, len(layers), length + summed, carry)
     columns = margin([*names(kind, length), *([SUMMARY] if summed else ())])
     kept = [place for place, name in enumerate(columns) if name != SUMMARY or values[:, place].any()]
-    return Patched(kind, margin([layer.name for layer in layers]), [columns[place] for place in kept], values[:, kept])
+    return PatchingResult(
+        kind, margin([layer.name for layer in layers]), [columns[place] for place in kept], values[:, kept]
+    )
 
 
 def _first(
-    kind: Kind | None, kinds: Sequence[Kind], layers_of: Callable[[Kind], list[Layer]]
-) -> tuple[Kind, list[Layer]]:
+    kind: Kind | None, kinds: Sequence[Kind], layers_of: Callable[[Kind], list[PatchedLayer]]
+) -> tuple[Kind, list[PatchedLayer]]:
     """Return the requested kind, or the first available."""
     wanted: Sequence[Kind] = kinds if kind is None else (kind,)
-    found: list[tuple[Kind, list[Layer]]] = [(one, layers_of(one)) for one in wanted]
+    found: list[tuple[Kind, list[PatchedLayer]]] = [(one, layers_of(one)) for one in wanted]
     return next((pair for pair in found if pair[1]), found[0])
 
 
-def _heads(case: Case, kind: Kind) -> list[Layer]:
+def _heads(case: ExplainTarget, kind: Kind) -> list[PatchedLayer]:
     ran, _ = modules_run(case)
     found = [
         (name.rpartition(".")[0], role.layer, module)
@@ -122,7 +211,8 @@ def _heads(case: Case, kind: Kind) -> list[Layer]:
     ]
     names = layer_names([(name, number) for name, number, _ in found])
     return [
-        Layer(name, module.out, module.heads, before=True) for name, (_, _, module) in zip(names, found, strict=True)
+        PatchedLayer(name, module.out, module.heads, before=True)
+        for name, (_, _, module) in zip(names, found, strict=True)
     ]
 
 
@@ -132,11 +222,11 @@ def layer_names(layers: Sequence[tuple[str, int]]) -> list[str]:
     return [name if numbers.count(number) > 1 else f"layer {number}" for name, number in layers]
 
 
-def has_heads(case: Case, kind: Kind | None) -> bool:
+def has_heads(case: ExplainTarget, kind: Kind | None) -> bool:
     return any(_heads(case, one) for one in ORDER if kind in (None, one))
 
 
-def _layers(case: Case, kind: Kind) -> list[Layer]:
+def _layers(case: ExplainTarget, kind: Kind) -> list[PatchedLayer]:
     """The layers that attentions of this kind stand in; for an encoder, and what it leaves in its memory."""
     ran, memory = modules_run(case)
     blocks = dict.fromkeys(
@@ -146,15 +236,15 @@ def _layers(case: Case, kind: Kind) -> list[Layer]:
         if "." in name
     )
     named = zip(layer_names(list(blocks)), blocks, strict=True)
-    found = [Layer(name, case.model.get_submodule(block)) for name, (block, _) in named]
+    found = [PatchedLayer(name, case.model.get_submodule(block)) for name, (block, _) in named]
     if found:
-        found.insert(0, Layer("embedding", found[0].module, before=True))
+        found.insert(0, PatchedLayer("embedding", found[0].module, before=True))
     if kind == "encoder" and memory is not None:
-        found.append(Layer("memory", memory))
+        found.append(PatchedLayer("memory", memory))
     return found
 
 
-def states_of(layer: Layer, run: Callable[[], object]) -> list[State]:
+def states_of(layer: PatchedLayer, run: Callable[[], object]) -> list[State]:
     """In a run: one for each call of the module."""
     states: list[State] = []
 
@@ -168,7 +258,9 @@ def states_of(layer: Layer, run: Callable[[], object]) -> list[State]:
 
 
 @contextmanager
-def carried(layer: Layer, states: Sequence[State], change: Callable[[State, State], State]) -> Iterator[None]:
+def replace_states(
+    layer: PatchedLayer, states: Sequence[State], change: Callable[[State, State], State]
+) -> Iterator[None]:
     """While it is active, `change(old, new)` of what the layer has and what it had in the clean run goes on."""
     calls = iter(states)
 
@@ -187,7 +279,7 @@ def carried(layer: Layer, states: Sequence[State], change: Callable[[State, Stat
 
 
 @contextmanager
-def _changing(layer: Layer, change: Callable[[State], State]) -> Iterator[None]:
+def _changing(layer: PatchedLayer, change: Callable[[State], State]) -> Iterator[None]:
     def given(module: nn.Module, args: Any) -> Any:
         return (*change((args[0],)), *args[1:])
 
@@ -197,5 +289,21 @@ def _changing(layer: Layer, change: Callable[[State], State]) -> Iterator[None]:
             return replace(output, vectors=vectors, summary=summary)
         return change((output,))[0]
 
-    with hooked([Before(layer.module, given) if layer.before else After(layer.module, gave)]):
+    with active_hooks([Before(layer.module, given) if layer.before else After(layer.module, gave)]):
         yield
+
+
+# Second input for patching: the first one with a word replaced.
+
+
+def exchange_words(text: Any, words: str) -> str:
+    """Replace words in a text; `words` is "OLD=NEW", such as "red=blue"."""
+    old, equals, new = (part.strip() for part in words.partition("="))
+    if not (old and equals and new):
+        raise CallError(f"exchange={words!r}: write OLD=NEW, a word of the input and the one in its place: red=blue")
+    if not isinstance(text, str):
+        raise CallError("exchange= belongs to an input that is a text; against_input= takes a second one of any kind")
+    found, count = re.subn(rf"(?<!\w){re.escape(old)}(?!\w)", lambda match: new, text)
+    if not count:
+        raise CallError(f"exchange={words!r}: there is no word {old!r} in the input {text!r}")
+    return found

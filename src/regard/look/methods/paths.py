@@ -10,22 +10,33 @@ that comes after g runs on. Only the direct path counts: what h tells g through 
 Self-attention of layers with norms first, where that sum is what a layer reads. Both inputs need as many tokens.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from regard.attention.head_mask import ManyHeads
-from regard.attention.role import Role
+from regard.attention.masks import ManyHeads
+from regard.attention.score import Recurrence, Role
 from regard.errors import CallError
-from regard.look.case import Case
-from regard.look.hooks import Before, hooked
-from regard.look.methods.carrying import Answers, modules_run
-from regard.look.methods.patching import Layer, states_of
+from regard.look.case import ExplainTarget
+from regard.look.hooks import After, Before, active_hooks
+from regard.look.methods.patching import (
+    PatchAnswers,
+    PatchedLayer,
+    PatchingResult,
+    margin,
+    modules_run,
+    states_of,
+    with_margins,
+)
 from regard.look.records import Kind
-from regard.look.stream import Block
+from regard.look.stream import StreamLayer
 
 
 class Paths(NamedTuple):
@@ -36,20 +47,20 @@ class Paths(NamedTuple):
     values: np.ndarray
 
 
-def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | None) -> Paths:
+def patched_paths(clean: ExplainTarget, corrupted: ExplainTarget, kind: Kind | None, row: int | None) -> Paths:
     if kind == "cross":
         raise CallError("kind='cross': by='paths' goes along self-attention: encoder or decoder")
     kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
-    found: list[tuple[Kind, list[Block]]] = [(one, _blocks(corrupted, one)) for one in kinds]
+    found: list[tuple[Kind, list[StreamLayer]]] = [(one, _blocks(corrupted, one)) for one in kinds]
     of, blocks = next((pair for pair in found if len(pair[1]) > 1), found[0])
     if len(blocks) < 2:
         raise CallError(f"kind={of!r}: by='paths' goes from head to head, which takes two layers of self-attention")
     if not all(block.norm_first for block in blocks):
         raise CallError("by='paths' takes layers that normalize first (norm_first=true): what they read is a sum")
-    answers, attentions = Answers(clean, corrupted, row), [cast(ManyHeads, block.attention) for block in blocks]
+    answers, attentions = PatchAnswers(clean, corrupted, row), [cast(ManyHeads, block.attention) for block in blocks]
     numbers = [cast(Role, getattr(one, "role")).layer for one in attentions]  # noqa: B009 (no field of the protocol)
     spoken = [
-        Layer(f"layer {number}", one.out, one.heads, before=True)
+        PatchedLayer(f"layer {number}", one.out, one.heads, before=True)
         for number, one in zip(numbers, attentions, strict=True)
     ]
     news, olds = ([_said_in(answers, case, layer) for layer in spoken] for case in (clean, corrupted))
@@ -57,29 +68,29 @@ def patched_paths(clean: Case, corrupted: Case, kind: Kind | None, row: int | No
     names = [f"{of}.{numbers[number]}.{head}" for number, head in places]
     values = np.zeros((len(names), len(names)))
     for s, (layer, head) in enumerate(places):
-        told = [_said(attentions[layer], head, new - old) for new, old in _same(news[layer], olds[layer])]
+        told = [_head_difference(attentions[layer], head, new - old) for new, old in _same(news[layer], olds[layer])]
         for r, (later, receiver) in enumerate(places):
             if later > layer:
-                with _reading(blocks[later], told), _alone(attentions[later], receiver, olds[later]):
+                with _reading(blocks[later], told), _hold_other_heads(attentions[later], receiver, olds[later]):
                     values[s, r] = answers.share()
     return Paths(of, names, values)
 
 
-def _blocks(case: Case, kind: Kind) -> list[Block]:
+def _blocks(case: ExplainTarget, kind: Kind) -> list[StreamLayer]:
     """The layers with self-attention of this kind: of several stacks of layers, the last one of two at least, as only
     within a stack a layer reads the sum of what came before."""
-    stacks: dict[str, list[Block]] = {}
+    stacks: dict[str, list[StreamLayer]] = {}
     for name, module in modules_run(case)[0].items():
         role = getattr(module, "role", None)
         if isinstance(role, Role) and role.kind == kind and role.followed and isinstance(module, ManyHeads):
             block = name.rpartition(".")[0]
             parent = case.model.get_submodule(block)
             if hasattr(parent, "norm_first"):
-                stacks.setdefault(block.rpartition(".")[0], []).append(cast(Block, parent))
+                stacks.setdefault(block.rpartition(".")[0], []).append(cast(StreamLayer, parent))
     return next((blocks for blocks in reversed(stacks.values()) if len(blocks) > 1), [])
 
 
-def _said_in(answers: Answers, case: Case, layer: Layer) -> list[Tensor]:
+def _said_in(answers: PatchAnswers, case: ExplainTarget, layer: PatchedLayer) -> list[Tensor]:
     """Collect the outputs of the heads of a layer, call by call."""
     return [state[0] for state in states_of(layer, lambda: answers.score(case))]
 
@@ -93,7 +104,7 @@ def _same(news: Sequence[Tensor], olds: Sequence[Tensor]) -> Iterator[tuple[Tens
         yield new, old
 
 
-def _said(attention: ManyHeads, head: int, difference: Tensor) -> Tensor:
+def _head_difference(attention: ManyHeads, head: int, difference: Tensor) -> Tensor:
     """Return the contribution of the difference of one head to the stream."""
     out = cast(nn.Linear, attention.out)
     own = difference.unflatten(-1, (attention.heads, -1))[..., head, :]
@@ -101,19 +112,19 @@ def _said(attention: ManyHeads, head: int, difference: Tensor) -> Tensor:
 
 
 @contextmanager
-def _reading(block: Block, told: Sequence[Tensor]) -> Iterator[None]:
+def _reading(block: StreamLayer, told: Sequence[Tensor]) -> Iterator[None]:
     """Add the difference to the input of the layer's attention only; the stream is unchanged."""
     calls = iter(told)
 
     def add(module: nn.Module, args: Any) -> Any:
         return (args[0] + next(calls), *args[1:])
 
-    with hooked([Before(block.attention_norm, add)]):
+    with active_hooks([Before(block.attention_norm, add)]):
         yield
 
 
 @contextmanager
-def _alone(attention: ManyHeads, head: int, olds: Sequence[Tensor]) -> Iterator[None]:
+def _hold_other_heads(attention: ManyHeads, head: int, olds: Sequence[Tensor]) -> Iterator[None]:
     """Fix all heads but one to their outputs in the corrupted run."""
     calls = iter(olds)
 
@@ -122,5 +133,166 @@ def _alone(attention: ManyHeads, head: int, olds: Sequence[Tensor]) -> Iterator[
         parts[..., head, :] = args[0].unflatten(-1, (attention.heads, -1))[..., head, :]
         return (parts.flatten(-2), *args[1:])
 
-    with hooked([Before(attention.out, hold)]):
+    with active_hooks([Before(attention.out, hold)]):
         yield
+
+
+# Activation patching through time: the share of the difference between two inputs in a recurrent state.
+#
+#     s_t = f(x_t, s_{t−1})        r(t) = (s(corrupted, where s_t is that of the clean run) − s(corrupted)) / (…)
+#
+# As `patching`, with the state of one layer after one step in the place of a head: s_t is exchanged, and all that
+# comes after it runs on from there: the layers above at the same step, and all later steps. So a state near the end
+# of a reading carries what was read before it, too, and shares do not add up. An LSTM's cell belongs to its state.
+#
+# States of an encoder stand at the positions of its input, one row for each direction; those of a decoder at its
+# steps. To be exchanged in the middle, layers are unrolled cell by cell, with the weights that they have.
+
+State = tuple[Tensor, ...]  # h, and an LSTM's c: N D each
+Change = Callable[[int, State], State]  # of the state after a step, by its number
+
+
+class StateLayer(NamedTuple):
+    """One layer of a recurrent module, in one direction. `number`: as torch counts them, directions within layers."""
+
+    name: str
+    module: nn.RNNBase
+    number: int
+    backward: bool
+
+
+def patched_states(
+    clean: ExplainTarget,
+    corrupted: ExplainTarget,
+    kind: Kind | None,
+    row: int | None,
+    names: Callable[[Kind, int], list[str]],
+) -> PatchingResult:
+    """What each recurrent state brings back: layers × positions of the input, or × steps of the output. `names`: of so
+    many positions."""
+    kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
+    ran, _ = modules_run(corrupted)
+    found: list[tuple[Kind, list[StateLayer]]] = [(one, state_layers(ran, one)) for one in kinds]
+    of, layers = next((pair for pair in found if pair[1]), found[0])
+    if not layers:
+        raise CallError(
+            f"kind={of!r}: there is no recurrent layer that reads this input; by='positions' and by='heads' "
+            "ask about others"
+        )
+    answers = PatchAnswers(clean, corrupted, row)
+    read = [_states_of(layer, answers) for layer in layers]
+    most = max(len(one.states) for one in read)  # where a layer joins its neighbors, one state stands for several
+
+    def carry(number: int, place: int | None) -> AbstractContextManager[None]:
+        layer, one = layers[number], read[number]
+        at = None if place is None else place // -(-most // len(one.states))
+        return _replace_state(layer, one, one.turned(at) if layer.backward else at)
+
+    values = with_margins(answers, len(layers), most, carry)
+    return PatchingResult(of, margin([layer.name for layer in layers]), margin(names(of, most)), values)
+
+
+def state_layers(modules: Mapping[str, nn.Module], kind: Kind) -> list[StateLayer]:
+    found = []
+    for name, module in modules.items():
+        place = getattr(module, "recurrence", None)
+        if not isinstance(place, Recurrence) or not isinstance(module, nn.RNNBase) or place.kind != kind:
+            continue
+        for number in range(len(module.all_weights)):
+            layer, back = divmod(number, 2) if module.bidirectional else (number, 0)
+            own = name if module.num_layers == 1 else f"{name} layer {layer}"
+            backward = place.backward or bool(back)
+            found.append(StateLayer(f"{own} {'←' if backward else '→'}", module, number, backward))
+    return found
+
+
+class _Read(NamedTuple):
+    """The states of a clean run, and the lengths of its calls: a decoder may take its steps one by one."""
+
+    states: list[State]
+    lengths: list[int]
+
+    def turned(self, place: int | None) -> int | None:
+        """The step at which a layer that is given everything turned round comes to a place."""
+        if place is None:
+            return None
+        ends = list(accumulate(self.lengths))
+        call = bisect_right(ends, place)
+        return 2 * ends[call] - self.lengths[call] - 1 - place
+
+
+def _states_of(layer: StateLayer, answers: PatchAnswers) -> _Read:
+    own: list[State] = []
+
+    def keep(step: int, state: State) -> State:
+        own.append(state)
+        return state
+
+    with _unroll(layer, keep) as lengths:
+        answers.score(answers.clean)
+    return _Read(own, lengths)
+
+
+@contextmanager
+def _replace_state(layer: StateLayer, read: _Read, at: int | None) -> Iterator[None]:
+    """While it is active, the state after step `at`, or after every one, is that of the clean run."""
+
+    def carry(step: int, state: State) -> State:
+        return read.states[step] if at in (None, step) and step < len(read.states) else state
+
+    with _unroll(layer, carry) as lengths:
+        yield
+    if lengths != read.lengths:
+        raise CallError(
+            f"{layer.name}: {sum(lengths)} steps here and {sum(read.lengths)} there; states are carried from one input "
+            "into the other step by step, so both inputs need the same length"
+        )
+
+
+@contextmanager
+def _unroll(layer: StateLayer, change: Change) -> Iterator[list[int]]:
+    """While active, pass states of this layer through `change`. Yield the lengths of all calls."""
+    lengths: list[int] = []
+
+    def again(module: nn.Module, args: Any, output: Any) -> Any:
+        x, *given = args
+        x, sizes = pad_packed_sequence(x, batch_first=True) if isinstance(x, PackedSequence) else (x, None)
+        before = sum(lengths)
+        lengths.append(x.shape[1])
+        y, last = unroll(
+            layer.module, x, given[0] if given else None, layer.number, lambda step, s: change(before + step, s)
+        )
+        if sizes is not None:
+            y = pack_padded_sequence(y, sizes, batch_first=True, enforce_sorted=False)
+        return y, last
+
+    with active_hooks([After(layer.module, again)]):
+        yield lengths
+
+
+def unroll(
+    module: nn.RNNBase, x: Tensor, state: Any, number: int, change: Change
+) -> tuple[Tensor, Tensor | tuple[Tensor, Tensor]]:
+    """Run the module cell by cell, with the states of layer `number` passed through `change` after every step."""
+    lstm = isinstance(module, nn.LSTM)
+    directions = 2 if module.bidirectional else 1
+    zeros = x.new_zeros(len(module.all_weights), len(x), module.hidden_size)
+    begin = ((zeros, zeros) if lstm else (zeros,)) if state is None else state if lstm else (state,)
+    last: list[State] = []
+    given, sides = x, []
+    for layer, weights in enumerate(module.all_weights):
+        if layer % directions == 0:
+            given, sides = x, []
+        steps = range(x.shape[1]) if layer % directions == 0 else range(x.shape[1] - 1, -1, -1)
+        now: State = tuple(part[layer] for part in begin)
+        states: dict[int, Tensor] = {}
+        for count, place in enumerate(steps):
+            at = given[:, place]
+            now = torch.lstm_cell(at, now, *weights) if lstm else (torch.gru_cell(at, now[0], *weights),)
+            now = change(count, now) if layer == number else now
+            states[place] = now[0]
+        last.append(now)
+        sides.append(torch.stack([states[place] for place in range(x.shape[1])], dim=1))
+        x = torch.cat(sides, dim=-1)
+    ends = tuple(torch.stack(parts) for parts in zip(*last, strict=True))
+    return x, (ends[0], ends[1]) if lstm else ends[0]

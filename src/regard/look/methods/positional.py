@@ -19,15 +19,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.look.attribution import attentions
-from regard.look.case import Case
-from regard.look.hooks import After, hooked
+from regard.look.case import ExplainTarget
+from regard.look.hooks import After, active_hooks
 from regard.look.records import Attention
 
 Orders = dict[int, np.ndarray]  # by how many vectors there are: the place that each comes from
 
 
 def kept_patterns(
-    case: Case, before: Mapping[str, Attention]
+    case: ExplainTarget, before: Mapping[str, Attention]
 ) -> Iterator[tuple[Attention, Float[np.ndarray, " H"], Float[np.ndarray, " H"], int]]:
     """Of the tables of a case: sums over rows of the share that stays and of its baseline, and how many rows count."""
     with shuffled_contents(case) as orders:
@@ -47,7 +47,7 @@ def kept_patterns(
         yield old, stays, baseline, int(count.sum())
 
 
-def positional_heads(case: Case, before: Sequence[Attention]) -> dict[str, float]:
+def positional_heads(case: ExplainTarget, before: Sequence[Attention]) -> dict[str, float]:
     """Of each head, as "cross.2.3", the share of its pattern that stays, less the baseline."""
     found = kept_patterns(case, {one.name: one for one in before})
     return {
@@ -59,7 +59,7 @@ def positional_heads(case: Case, before: Sequence[Attention]) -> dict[str, float
 
 
 @contextmanager
-def shuffled_contents(case: Case) -> Iterator[Orders]:
+def shuffled_contents(case: ExplainTarget) -> Iterator[Orders]:
     """While it is active, vectors of tokens stand at other places of their text: one order for each length."""
     orders: Orders = {}
     for T in {len(axis) for axis in case.axes.values()}:
@@ -76,7 +76,7 @@ def shuffled_contents(case: Case) -> Iterator[Orders]:
         return None if order is None else output[:, torch.from_numpy(order).to(output.device)]
 
     modules = [one for one in case.model.modules() if isinstance(one, nn.Embedding) or one is case.vectors]
-    with hooked(After(module, shuffle) for module in modules):
+    with active_hooks(After(module, shuffle) for module in modules):
         yield orders
 
 

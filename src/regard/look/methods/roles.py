@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.look.axis import Axis
-from regard.look.card import normalized
+from regard.look.card import normalize_rows
 from regard.look.records import Attention, AttentionRecord
 
 POSITIONAL = "positional"  # not by where a head looks, but by whether it goes on to when contents are shuffled
@@ -51,7 +51,7 @@ def above_chance(records: Iterable[AttentionRecord]) -> dict[str, dict[str, floa
 def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str, np.ndarray, float, int]]:
     """Every role with its `shares`; none, where rows and columns are not the same text, and neither a text and its
     source."""
-    rows, columns, weights = axes[one.rows], axes[one.columns], normalized(one.weights)
+    rows, columns, weights = axes[one.rows], axes[one.columns], normalize_rows(one.weights)
     _, Q, K = weights.shape
     if one.kind == "cross":
         found, allowed = places_across(rows, columns), np.ones((Q, K), bool)
@@ -59,7 +59,7 @@ def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str,
         causal = one.kind == "decoder"
         found, allowed = places_within(columns, causal=causal), np.ones((Q, K), bool)
         if one.rows != one.columns:  # what is written is not what was read
-            found["copying"] = copied(rows, columns)
+            found["copying"] = copy_targets(rows, columns)
         allowed = np.tril(allowed) if causal else allowed
     else:
         return
@@ -95,7 +95,7 @@ def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
     special = _specials(columns)
     Q, K = len(rows), len(columns)
     row, column = np.indices((Q, K))
-    found = {"copying": copied(rows, columns), "special": np.broadcast_to(special, (Q, K))}
+    found = {"copying": copy_targets(rows, columns), "special": np.broadcast_to(special, (Q, K))}
     if columns.grid is None:
         # |(row + ½)/Q − (column + ½)/K| ≤ max(1/Q, 1/K), times 2QK: whole numbers, in which a neighbor is one
         found["diagonal"] = np.abs((2 * row + 1) * K - (2 * column + 1) * Q) <= 2 * max(Q, K)
@@ -106,7 +106,7 @@ def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
     return found
 
 
-def copied(rows: Axis, columns: Axis) -> Places:
+def copy_targets(rows: Axis, columns: Axis) -> Places:
     """Where the token stands that the row says."""
     numbers, ending = _numbers([*rows.labels, *columns.labels]), _specials(rows)
     said, labels = numbers[: len(rows)], numbers[len(rows) :]

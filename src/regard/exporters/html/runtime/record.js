@@ -17,7 +17,7 @@ export function tables(trace) {
   });
 }
 
-/** What a label saw of the input, by how the memory was pooled: see look/pooled_attention.py. */
+/** What a label saw of the input, by how the memory was pooled: see look/placing.py. */
 export function pooled(all, length, classToken, own) {
   const seen = [], inside = [];
   for (const one of all) {

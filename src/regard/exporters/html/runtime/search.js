@@ -1,4 +1,4 @@
-// Beam search, token by token; see decoding/beam.py. Beam 1 is greedy search.
+// Beam search, token by token; see generation/beam.py. Beam 1 is greedy search.
 import { largest, logSumExp } from "./vectors.js";
 
 export const [PAD, UNK, START, END] = [0, 1, 2, 3];

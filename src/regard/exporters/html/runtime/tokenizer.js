@@ -1,4 +1,4 @@
-// Text to ids and back, from the vocabulary of a tokenizer.json; the kinds are those of data/tokenizer_kinds.py.
+// Text to ids and back, from the vocabulary of a tokenizer.json; the kinds are those of data/tokenizer.py.
 const [GLUE, SPACE] = ["￭", "▁"];
 const MARK = "[\\p{P}\\p{S}]";
 const BEFORE_MARK = new RegExp(`(?<=\\S)(?=(?!${GLUE})${MARK})(?!(?<=[\\p{L}\\p{M}])['’]\\p{L})(?!(?<=\\p{N})[.,:]\\p{N})`, "gu");
