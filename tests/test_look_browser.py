@@ -412,7 +412,7 @@ def test_the_heat_is_light_where_it_looked_and_reads_its_numbers(visit):
     assert page.locator("output.readout").inner_text() == f"a ← row 1, column 2: {weights[0, 1]:.4f}"
     assert page.locator(".strip button").count() == 3
     assert "largest 0.50" in page.locator(".strip button").first.inner_text()
-    assert page.locator(".scale").inner_text() == "0  0.83; looked at alike, each would have 0.17"
+    assert page.locator(".scale").inner_text() == "0  0.83; uniform: 0.17"
     page.locator(".strip button").nth(2).click()
     assert region(page, 0, 0, 2, 3) == pytest.approx(heat(1.0), abs=0.02)
     page.locator("[name=opacity]").fill("1")

@@ -232,7 +232,7 @@ def another_input_is_patched(page, kind, by):
     """The second input is chosen among the examples; where both are not of one length, a sentence says so."""
     page.locator("[name=view][value=why]").check()
     page.select_option("[name=why]", f"patching {by}")
-    expect(page.locator("main [role=status]")).to_contain_text("Give another input")
+    expect(page.locator("main [role=status]")).to_contain_text("Enter a second input")
     other = page.locator(".asks .examples button").nth(2)
     with page.expect_response(lambda one: '"how":"patching"' in (one.request.post_data or "")) as asked:
         other.click()
@@ -255,7 +255,7 @@ def stands_beside_another(page, kind):
     ready(page)
     names = page.locator(".trio figcaption b").all_inner_texts()
     assert names[:2] == [f"{kind} (raw)", f"another {kind} (raw)"]
-    same = page.get_by_label("show both the same output")
+    same = page.get_by_label("Use the same output for both")
     assert same.is_visible() == (kind != "series")
     if same.is_visible():
         with page.expect_request(lambda one: f'"another {kind}"' in (one.post_data or "")) as asked:
@@ -275,13 +275,13 @@ def shows_how_it_trained(page, site, kind):
     step.press("Home")
     expect(page.locator("#looks .slider output").first).to_have_text("step 10")
     assert page.locator("#looks [name=input] option").count() == 2
-    expect(page.get_by_role("link", name="Ask it")).to_have_attribute("href", f"/?{urlencode({'model': kind})}")
+    expect(page.get_by_role("link", name="Open this model")).to_have_attribute("href", f"/?{urlencode({'model': kind})}")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_word_outside_the_vocabulary_is_told(site, open_page):
     page = open_page(f"{site.base_url}/?model=text&text=this+chair+\N{CJK UNIFIED IDEOGRAPH-72AC}")
-    expect(page.locator("main .warning")).to_contain_text("Not in its vocabulary")
+    expect(page.locator("main .warning")).to_contain_text("Not in the vocabulary")
 
 
 def test_long_inputs_and_one_saturated_row_stay_readable(open_page, tmp_path):

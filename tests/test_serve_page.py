@@ -191,7 +191,7 @@ def test_side_by_side_each_has_its_own_output_or_both_the_same(visit, run):  # n
     page.locator("main .trio").wait_for()
     assert {body["output"] for body in bodies} == {None}
     bodies.clear()
-    page.get_by_label("show both the same output").check()
+    page.get_by_label("Use the same output for both").check()
     expect(page.locator("#status")).to_be_hidden()
     ready(page)
     assert run.predict("one red cat").text in {body["output"] for body in bodies if body["model"] == "other"}
@@ -221,7 +221,7 @@ def test_as_it_trained_shows_the_reference_as_such_and_leads_back(visit):
     page.click("text=Training replay")
     page.wait_for_url("**/runs?run=pairs")
     page.locator("#looks input[name=step]").wait_for()
-    assert "forced to write" in page.locator("#looks .headline").inner_text()
+    assert "forced output" in page.locator("#looks .headline").inner_text()
     assert page.locator("#looks .rows h2").inner_text() == "Reference"
     page.reload()
     page.locator("#looks input[name=step]").wait_for()
@@ -426,7 +426,7 @@ def test_why_it_was_said(visit, run):  # noqa: F811
     page.fill("[name=instead]", "")
     page.keyboard.press("Tab")
     page.select_option("[name=why]", "patching heads")
-    expect(page.locator("main [role=status]")).to_contain_text("Give another input")
+    expect(page.locator("main [role=status]")).to_contain_text("Enter a second input")
     page.fill("[name=other]", "two red cat")
     page.keyboard.press("Tab")
     shown("patching", by="heads", row=1, against_input="two red cat")

@@ -70,7 +70,7 @@ def page(title: str, about: str, sections: Sequence[Section], history: dict[str,
     """Return an HTML document. `history`: attention during training, from `look.html.history_document`."""
     place = [] if history is None else [Section(ATTENTION, '<div id="regard"></div>', REFERENCE)]
     head = f"<header><h1>{escape(title)}</h1><p>{escape(about)}</p></header>"
-    body = f"{head}{fragment([*sections, *place])}<footer>made by regard</footer>"
+    body = f"{head}{fragment([*sections, *place])}<footer>Made with regard</footer>"
     return report_page(body, title, history)
 
 

@@ -20,7 +20,7 @@ import { explainWeights } from "./weight.js";
 import { drawWhy } from "./why.js";
 import { drawWords, unknownWords } from "./words.js";
 
-const AXES = { source: "Input", target: "Output", read: "Read so far", question: "Question", document: "Document" };
+const AXES = { source: "Input", target: "Output", read: "Input so far", question: "Question", document: "Document" };
 const LONG_OUTPUT = 48; // characters that are not written as large as others
 const IN_URL = ["view", "kind", "layer", "head", "log", "words", "specials", "sort", "opacity", "hypothesis", "step", "why", "at", "instead", "other", "whose", "which"];
 
@@ -49,9 +49,9 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
   root.classList.add("regard");
   const wrote = element("bdi", { className: "wrote-this" });
   const title = element(level, { className: "headline" }, record.model ? element("span", { className: "model", textContent: record.model }) : "", element("bdi", { textContent: short(record.input || "attention", 90) }));
-  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length && record.said?.kind !== "values" ? " · forced to write " : " → " }), wrote);
+  if (record.output) title.append(element("span", { className: "arrow", textContent: history.length && record.said?.kind !== "values" ? " · forced output: " : " → " }), wrote);
   const [words, film, said] = ["words", "film", "said"].map((className) => element("div", { className }));
-  const controls = element("div", { className: "controls", role: "group", ariaLabel: "what is shown" });
+  const controls = element("div", { className: "controls", role: "group", ariaLabel: "view settings" });
   const caption = element("p", { className: "caption" });
   const card = element("aside", { className: "card", ariaLabel: "reliability" });
   let picture = element("div");
@@ -141,8 +141,8 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
       pictureFocus.forget();
       const told = table.card ?? page.cards?.[keyOf({ ...state, layer: "all", head: "mean" })] ?? null;
       const method = page.methods[record.method];
-      const subject = apart ? `Attention ${page.kinds[state.kind]}, each head by itself` : told?.title ?? "";
-      const silent = record.without?.length ? ` Without ${record.without.join(", ")}.` : "";
+      const subject = apart ? `Attention ${page.kinds[state.kind]}, one picture for each head` : told?.title ?? "";
+      const silent = record.without?.length ? ` Masked: ${record.without.join(", ")}.` : "";
       const given = record.forced ? ` ${page.given}` : "";
       caption.hidden = state.view === "why";
       caption.textContent = `${subject}. Method: ${record.method}${method ? `, ${method}` : ""}.${silent}${given}`;
@@ -228,7 +228,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
     }
     if (state.view === "compare") {
       if (more) return drawComparison(picture, table, more, [record, against].map(nameOf), log, pictureFocus);
-      picture.append(element("p", { textContent: "The second record has no table like this one: choose another layer or head." }));
+      picture.append(element("p", { textContent: "The second record has no matching table. Choose another layer or head." }));
       return;
     }
     const curves = state.view === "training" ? training() : [];
@@ -294,7 +294,7 @@ export function mount(root, page, { keep = false, source = null, changed = () =>
 }
 
 function nameOf(record, number) {
-  const silent = record.without?.length ? `, without ${record.without.join(", ")}` : "";
+  const silent = record.without?.length ? `, masked: ${record.without.join(", ")}` : "";
   return `${record.model || ["first", "second"][number]} (${record.method}${silent})`;
 }
 

@@ -118,7 +118,7 @@ export function drawMatrix(place, table, { log = false, signed = false, small = 
 
   function tell(i, j) {
     if (i === null || j === null) {
-      readout.replaceChildren(onCell ? "Point at a cell, or use the arrow keys, to read its value; a click asks how it came about." : "Point at a cell, or use the arrow keys, to read its value.");
+      readout.replaceChildren(onCell ? "Point at a cell, or use the arrow keys, to read its value. Click a cell to see its computation." : "Point at a cell, or use the arrow keys, to read its value.");
       return;
     }
     const value = table.values[i * k + j];

@@ -83,9 +83,9 @@ export function drawOverlay(place, table, rows, columns, { log, opacity }, focus
     if (column >= 0) at = column;
     const name = row === null ? "the mean of all rows" : table.rows[row].text;
     over.setAttribute("aria-label", `where ${name} looks, ${gridRows} by ${gridColumns} regions. Arrow keys read them`
-      + (own ? ", Enter lets the region look." : "."));
+      + (own ? ", Enter shows where the region looks." : "."));
     const bar = scaleBar(topWeight(weights, weights.length), { colors: heatRamp(), more: largest(weights) > topWeight(weights, weights.length) });
-    bar.append(`; looked at alike, each would have ${(1 / weights.length).toPrecision(2)}`);
+    bar.append(`; uniform: ${(1 / weights.length).toPrecision(2)}`);
     scale.replaceChildren(bar);
     paint();
     tell();

@@ -52,12 +52,12 @@ export function fromTable({ values, rows, columns, one }, { row, column }) {
   const weights = Array.from(values.subarray(row * columns.length, (row + 1) * columns.length));
   const top = Math.max(...weights);
   const steps = [["softmax", `a = ${weights[column].toFixed(4)}, one of ${columns.length} weights of its row`]];
-  if (one) steps.unshift(["score", "e − max e = ln(a / max a), as far as the weights tell it"]);
+  if (one) steps.unshift(["score", "e − max e = ln(a / max a), computed from the weights"]);
   return {
     title: `${rows[row].text} ← ${columns[column].text}: ${weights[column].toFixed(4)}`, steps, terms: [], weights,
     place: column, keys: columns.map((token) => token.text),
     scores: one ? weights.map((weight) => (weight > 0 ? Math.log(weight / top) : null)) : null,
-    note: "Query, key and value are in the model, and this file has the weights only: regard serve shows them.",
+    note: "This file contains the weights only. Query, key and value are in the model: open it with regard serve.",
   };
 }
 

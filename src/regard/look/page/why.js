@@ -49,13 +49,13 @@ export function drawWhy(place, { ways, tokens, heads, kinds, grids, state, known
   const [stepwise, contrasted] = [!["lens", "profile"].includes(how), ["logits", "inputs", "patching"].includes(how) && contrasts];
   const every = how === "scores" ? [] : [["all", "all steps"]]; // scores are those of one query
   const row = tokens.length > 1 && tokens[Number(state.at)] ? state.at : every.length ? "all" : String(Math.max(0, tokens.length - 1));
-  if (tokens.length > 1 && stepwise) parts.push(field("of ", "at", select([...every, ...tokens.map(({ text }, i) => [String(i), `${i + 1}: ${short(text)}`])], row)));
+  if (tokens.length > 1 && stepwise) parts.push(field("output step: ", "at", select([...every, ...tokens.map(({ text }, i) => [String(i), `${i + 1}: ${short(text)}`])], row)));
   const which = heads.includes(state.which) ? state.which : heads[0] ?? "";
   if (how === "scores") parts.push(field("head ", "which", select(heads.map((name) => [name, `layer ${name.replace(".", ", head ")}`]), which)));
   const places = { heads: kinds, paths: kinds.filter((kind) => kind !== "cross") }[by] ?? ["encoder", "decoder"];
   const whose = how === "patching" && places.includes(state.whose) ? state.whose : "";
-  if (how === "patching") parts.push(field("in ", "whose", select([["", "where there are any"], ...places.map((kind) => [kind, WHOSE[kind]])], whose)));
-  if (contrasted) parts.push(field("instead of ", "instead", typed(state.instead, "any other")));
+  if (how === "patching") parts.push(field("part: ", "whose", select([["", "all parts"], ...places.map((kind) => [kind, WHOSE[kind]])], whose)));
+  if (contrasted) parts.push(field("contrast with: ", "instead", typed(state.instead, "another output")));
   if (how === "patching") parts.push(...other(state.other, (text, name) => change({ other: text }, name)));
   const answer = element("div", { role: "status" });
   place.append(element("div", { className: "asks", role: "group", ariaLabel: "why" }, ...parts), answer);

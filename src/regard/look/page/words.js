@@ -95,5 +95,5 @@ export function unknownWords(tokens) {
   const names = [...new Set(tokens.filter(({ unknown }) => unknown).map(({ text }) => text))];
   if (!names.length) return null;
   const shown = names.slice(0, 8).join(", ") + (names.length > 8 ? ", …" : "");
-  return element("p", { className: "warning", role: "note" }, `Not in its vocabulary, so the model reads <unk> in ${names.length === 1 ? "its" : "their"} place: `, element("bdi", { textContent: shown }));
+  return element("p", { className: "warning", role: "note" }, `Not in the vocabulary, read as <unk>: `, element("bdi", { textContent: shown }));
 }

@@ -8,7 +8,7 @@ const FEW = 8; // columns of a table that are drawn as lines
 export function drawExamples(place, examples, pick) {
   const buttons = examples.map((example) => {
     const text = example.text.split("\t").filter((part) => !part.startsWith("example:")).join(" ");
-    const button = element("button", { type: "button", title: example.right ? `right would be: ${example.right}` : "" });
+    const button = element("button", { type: "button", title: example.right ? `reference: ${example.right}` : "" });
     button.dataset.text = example.text;
     if (example.image || example.signal) {
       button.className = "drawn";

@@ -17,7 +17,7 @@ export function drawOtherInput({ model, examples, now, send }, current, put) {
   const fields = model.takes.map((one, place) => (place === file ? sentField(place) : typedField(place)));
 
   function typedField(place) {
-    const made = element("input", { type: "text", name: "other", value: parts[place], placeholder: "best as long as this one", autocomplete: "off", dir: "auto" });
+    const made = element("input", { type: "text", name: "other", value: parts[place], placeholder: "ideally of the same length", autocomplete: "off", dir: "auto" });
     made.addEventListener("change", () => given(place, made.value, "other"));
     return element("label", { className: "other" }, both ? "the other text " : "the other input ", made);
   }

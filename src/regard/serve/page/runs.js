@@ -35,7 +35,7 @@ async function refresh() {
     if (names.length) await showReport(names);
     else part("report").replaceChildren();
     await showLooks(names.slice(0, MOST_LOOKS));
-    part("status").textContent = runs.length ? "" : "No run is here yet: it is shown as soon as its data is prepared.";
+    part("status").textContent = runs.length ? "" : "No runs yet. A run appears here when its data is prepared.";
   } catch (error) {
     part("status").textContent = error.status === 0 ? "The service has ended; report.html in the run's folder shows the same." : error.message;
   }
@@ -49,7 +49,7 @@ function listRuns(names) {
   const lines = runs.map((run) => {
     const box = element("input", { type: "checkbox", name: "run", value: run.name, checked: names.includes(run.name) });
     const best = Object.entries(run.best).filter(([, value]) => value !== null).map(([name, value]) => `${name.replaceAll("_", " ")} ${Number(value.toPrecision(3))}`).join(" · ");
-    const state = element("span", { className: `state ${run.state}`, textContent: run.state === "training" && run.done !== null ? `training, ${Math.round(100 * run.done)} %` : run.state });
+    const state = element("span", { className: `state ${run.state}`, textContent: run.state === "training" && run.done !== null ? `training, ${Math.round(100 * run.done)} %` : run.state === "ended" ? "finished" : run.state });
     const name = element("th", {}, element("label", {}, box, " ", element("bdi", { textContent: run.name })));
     name.scope = "row";
     return element("tr", {}, name, cell(run.job), element("td", {}, state), cell(run.step.toLocaleString("en"), "number"), cell(best));
@@ -61,10 +61,10 @@ function listRuns(names) {
   if (focus) [...part("runs").querySelectorAll("input")].find((box) => box.value === focus)?.focus();
   const [only] = runs.filter((run) => names.length === 1 && run.name === names[0]);
   part("title").textContent = names.join(", ") || "Runs";
-  part("about").textContent = only?.about ?? (names.length ? "" : "Tick one to see how it trains, or several to see them side by side.");
+  part("about").textContent = only?.about ?? (names.length ? "" : "Select a run to see its training, or several runs to compare them.");
   part("ask").hidden = !served.length;
   part("ask").href = served.includes(only?.name) ? `/?${new URLSearchParams({ model: only.name })}` : "/";
-  part("ask").textContent = served.includes(only?.name) ? "Ask it" : "Ask a model";
+  part("ask").textContent = served.includes(only?.name) ? "Open this model" : "Open a model";
   document.title = `regard: ${names.join(", ") || "runs"}`;
 }
 
@@ -120,7 +120,7 @@ function chooseInput(name, number, inputs) {
     await refresh();
     views.get(name)?.place.querySelector("[name=input]")?.focus();
   });
-  return element("label", { className: "sort" }, `validation input of ${name} `, select);
+  return element("label", { className: "sort" }, `Validation input of ${name} `, select);
 }
 
 part("choose").addEventListener("change", (event) => {

@@ -56,7 +56,7 @@ async function openModel() {
   const others = models.filter(({ name, takes, gives }) => name !== model.name && String(takes) === String(model.takes) && gives === model.gives);
   fields.against.replaceChildren(new Option("nothing", ""), ...others.map(({ name }) => new Option(name)));
   part("compare").hidden = !others.length;
-  part("examples").replaceChildren("looking for examples …");
+  part("examples").replaceChildren("loading examples …");
   [examples, press] = [[], () => {}];
   const found = await ask(`/api/examples?${new URLSearchParams({ model: model.name })}`).catch((error) => {
     if (error.status >= 500) return { examples: [] }; // one can do without
@@ -131,8 +131,8 @@ const submit = ({ push = true, live = false } = {}) => work(async (current) => {
   await fillModels();
   if (!fields.method.options.length) await openModel();
   const [asked, model] = [askedNow(), modelNow()];
-  if (fileKind(model) && !asked.file) throw new Error(`Give it a ${fileField(fileKind(model))[0]}, or click an example.`);
-  if (takesText(model) && !asked.text.trim()) throw new Error("Give it a text, or click an example.");
+  if (fileKind(model) && !asked.file) throw new Error(`Choose a ${fileField(fileKind(model))[0]}, or click an example.`);
+  if (takesText(model) && !asked.text.trim()) throw new Error("Enter a text, or click an example.");
   await sendAgain(asked.file, asked.model, ask);
   const first = questionOf(asked, model);
   const questions = [first];
@@ -165,7 +165,7 @@ const submit = ({ push = true, live = false } = {}) => work(async (current) => {
 function changes(after, before, without) {
   const heads = without.join(", ");
   const bold = (text) => Object.assign(document.createElement("b"), { textContent: text, dir: "auto" });
-  return after === before ? [`Without ${heads}, the output stays: `, bold(after)] : [`Without ${heads}: `, bold(after), ", and with all heads: ", bold(before)];
+  return after === before ? [`Output with ${heads} masked (unchanged): `, bold(after)] : [`Output with ${heads} masked: `, bold(after), "; with all heads: ", bold(before)];
 }
 
 /** To ask why; heads are profiled where there is attention, and as it trained where that was kept. */

@@ -9,16 +9,16 @@ export function begin(root, { about, model: payload, check }) {
   const model = new Exported(payload);
   if (check) return answerCheck(root, model, check);
   const picture = payload.input.kind === "image";
-  const form = element("form", { className: "regard ask", ariaLabel: "ask the model" });
+  const form = element("form", { className: "regard ask", ariaLabel: "model input" });
   const typed = element("textarea", { name: "text", rows: 2, dir: "auto" });
   const file = element("input", { type: "file", accept: "image/*", name: "file" });
   const given = picture
     ? element("label", { className: "file" }, "Picture ", file)
-    : element("label", { className: "field" }, payload.output.kind === "continuation" ? "A beginning " : "Text ", typed);
+    : element("label", { className: "field" }, payload.output.kind === "continuation" ? "Prompt " : "Text ", typed);
   const temperature = element("input", { type: "range", name: "temperature", min: 0, max: 1.5, step: 0.1, value: 0 });
-  const chance = payload.output.kind === "continuation" ? element("label", { className: "tick" }, "by chance ", temperature) : "";
+  const chance = payload.output.kind === "continuation" ? element("label", { className: "tick" }, "temperature ", temperature) : "";
   const status = element("p", { id: "status", role: "status" });
-  const examples = element("div", { className: "examples", role: "group", ariaLabel: "examples of its validation data" });
+  const examples = element("div", { className: "examples", role: "group", ariaLabel: "examples from the validation data" });
   const seen = element("main", { id: "seen" });
   form.append(
     element("div", { className: "top" }, element("strong", { className: "brand", textContent: "regard" })),
