@@ -275,7 +275,8 @@ def shows_how_it_trained(page, site, kind):
     step.press("Home")
     expect(page.locator("#looks .slider output").first).to_have_text("step 10")
     assert page.locator("#looks [name=input] option").count() == 2
-    expect(page.get_by_role("link", name="Open this model")).to_have_attribute("href", f"/?{urlencode({'model': kind})}")
+    link = page.get_by_role("link", name="Open this model")
+    expect(link).to_have_attribute("href", f"/?{urlencode({'model': kind})}")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
