@@ -151,7 +151,7 @@ def test_from_the_command_line(run, tmp_path):
 
     said = call("predict", run.folder, TEXT, "--without", "cross.0.0", "--scores")
     assert float(said.split("\t")[0]) == pytest.approx(run.predict(TEXT, without=["cross.0.0"]).score, abs=1e-4)
-    assert "Without cross.0.0." in " ".join(call("look", run.folder, TEXT, "--without", "cross.0.0").split())
+    assert "Masked: cross.0.0." in " ".join(call("look", run.folder, TEXT, "--without", "cross.0.0").split())
     both = call("look", run.folder, TEXT, "--without", "cross.0.0", "--against", run.folder)
     assert "difference: first minus second" in both
     assert "azul" in call("look", run.folder, TEXT, "--prefix", "azul")

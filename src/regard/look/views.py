@@ -113,7 +113,7 @@ class ShownView:
         elif self.view == "lines" and len(self.heads) > 1:
             subject = f"{subject_of(self.layers[0].kind, self.record.method)}, every head"
             subject += "" if self.layer is None else f" of layer {self.layer}"
-        silent = f" Without {', '.join(self.record.without)}." if self.record.without else ""
+        silent = f" Masked: {', '.join(self.record.without)}." if self.record.without else ""
         given = f" {GIVEN}" if self.record.forced else ""
         return f"{subject}. {method_line(self.record.method)}{silent}{given}"
 
