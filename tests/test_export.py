@@ -127,7 +127,7 @@ def test_what_a_form_cannot_express_is_refused_with_those_that_can(tmp_path):
     alibi = untrained("alibi", tmp_path / "alibi")
     with pytest.raises(CallError, match=r"GPT-2 does not have model\.positions=alibi \(only learned or sinusoidal\)"):
         exported(alibi, tmp_path, "hf")
-    with pytest.raises(CallError, match="there is no export to 'huggingface'"):
+    with pytest.raises(CallError, match="unknown export format 'huggingface'"):
         exported(alibi, tmp_path, "huggingface")
     with pytest.raises(CallError, match="--dtype int3: export to gguf has float32, float16, q8_0"):
         exported(alibi, tmp_path, "gguf", dtype="int3")
@@ -141,7 +141,7 @@ def test_an_export_that_differs_is_refused_and_leaves_nothing(tmp_path, monkeypa
         plan = type(format_of("hf").plan(ExportRequest(run)))
         right = plan.tensors
         patch.setattr(plan, "tensors", lambda self: {name: value + 1e-3 for name, value in right(self).items()})
-        with pytest.raises(RegardError, match=r"the export is not the same: logits\[.*\] of .* differs by"):
+        with pytest.raises(RegardError, match=r"the export is not equal to the run: logits\[.*\] of .* differs by"):
             exported(run, tmp_path, "hf")
     assert not list((tmp_path / "out").iterdir())
     assert not (tmp_path / "out.part").exists()
@@ -150,7 +150,10 @@ def test_an_export_that_differs_is_refused_and_leaves_nothing(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("one", "message"),
     [
-        (Comparison("a dog", 0.0, "logits", "ein Hund", "eine Katze"), "says something else of 'a dog': 'eine Katze'"),
+        (
+            Comparison("a dog", 0.0, "logits", "ein Hund", "eine Katze"),
+            "the output of the export differs for 'a dog': 'eine Katze'",
+        ),
         (Comparison("a dog", float("nan"), "logits", "", ""), "gives no numbers"),
         (Comparison("a dog", 2e-4, "logits[0, 3]", "", ""), "logits\\[0, 3\\] of 'a dog' differs by 0.0002"),
     ],
@@ -187,7 +190,7 @@ def test_the_command_line_the_card_and_bad_calls(tmp_path, capsys):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("two years of work")
-    with pytest.raises(CallError, match="has files in it that no export wrote"):
+    with pytest.raises(CallError, match="holds files that are not of an export"):
         cli.main([*words[:-1], str(mine), "--no-check"], standalone_mode=False)
 
 

@@ -62,18 +62,18 @@ def test_a_full_disk_leaves_nothing(to, run, tmp_path):
 def test_bad_inputs_and_unfinished_runs_get_a_sentence(to, run, tmp_path):
     lines = tmp_path / "lines.txt"
     for content, said in (
-        (None, r"lines\.txt"), (b"\xff\xfe\x00text", "UTF-8"), (b"\n  \n", "there is no input to check the export with")
+        (None, r"lines\.txt"), (b"\xff\xfe\x00text", "UTF-8"), (b"\n  \n", "no input to check the export with; give --check")
     ):  # fmt: skip
         if content is not None:
             lines.write_bytes(content)
         with pytest.raises(RegardError, match=said):
             export(run.folder, to, tmp_path / "out", "--check-inputs", lines)
-    with pytest.raises(CallError, match="give one of them"):
+    with pytest.raises(CallError, match="remove one of them"):
         export(run.folder, to, tmp_path / "out", "--no-check", "--check-inputs", lines)
     state = run.folder / "state"
     state.mkdir()
     try:
-        with pytest.raises(CallError, match="not trained to its end"):
+        with pytest.raises(CallError, match="training has not finished; run the same `regard train` again"):
             export(run.folder, to, tmp_path / "out")
     finally:
         state.rmdir()
@@ -114,6 +114,6 @@ def test_an_imported_run_has_no_validation_part_in_any_form(run, tmp_path):
     import_model(str(tmp_path / "hf"), tmp_path / "back")
     back = regard.load(tmp_path / "back")
     for to in expressed_by(ExportRequest(back)):
-        with pytest.raises(CallError, match=r"--check-inputs FILE, or export without a check, --no-check"):
+        with pytest.raises(CallError, match=r"give inputs with --check-inputs FILE, or export with --no-check"):
             regard.export(back, to=to, out=tmp_path / "out")
     assert nothing_in(tmp_path)

@@ -272,7 +272,7 @@ WORDS = [
     Mistake("evaluate runs/pairs data.test=movies.csv", ("names columns (id, review, sentiment)", "Remove the line")),
     Mistake("evaluate runs/movies data.test=pairs.tsv", ("no such column: data.text='review'",)),
     Mistake("evaluate runs/pairs data.test=nosuch.tsv", ("no such file: nosuch.tsv",)),
-    Mistake("export runs/pairs --to torchscript -o out", ("no export to 'torchscript'", "onnx")),
+    Mistake("export runs/pairs --to torchscript -o out", ("unknown export format 'torchscript'", "onnx")),
     Mistake("look runs/pairs hello --layer 7", ("layer",)),
     Mistake("look runs/pairs hello --head 99", ("head",)),
     Mistake("look runs/pairs hello --method rollaut", ("did you mean 'rollout'",)),

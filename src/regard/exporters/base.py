@@ -23,23 +23,23 @@ class RefusalError(CallError):
 
 
 class Comparison(NamedTuple):
-    """One input, through the run and through its export."""
+    """Result of one input in the run and in its export."""
 
     input: str
-    difference: float  # the largest of all logits (or numbers of a vector)
-    place: str  # where it is
+    difference: float  # the largest over all logits (or numbers of a vector)
+    place: str  # position of this difference
     ours: str
     theirs: str
-    tied: bool = False  # the outputs differ, and the model finds both equally good
+    tied: bool = False  # the outputs differ, and the model scores both equally
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What is to be exported, and how.
+    """A run to export, and the options of the export.
 
-    dtype       of the weights in the export; a form says which it has
-    attention   whether the export also gives where the model looked, if the form can
-    inputs      some inputs, for a form that has to see some (`Format.traces`)
+    dtype       of the weights in the export; see `Format.dtypes`
+    attention   whether the export also returns attention weights, if the format supports it
+    inputs      example inputs, for a format that traces the model (`Format.traces`)
     """
 
     run: Run
@@ -49,47 +49,47 @@ class ExportRequest:
 
 
 class ExportPlan(ABC):
-    """How one run is expressed in one form. Made before anything is written; nothing in it is large."""
+    """Plan of one run in one format. It is made before anything is written, and holds nothing large."""
 
-    notes: Sequence[str] = ()  # what the user should know, for the card
-    announced: str = ""  # what the user is told before anything is written
+    notes: Sequence[str] = ()  # notes for the user, for the card
+    announced: str = ""  # message to the user before anything is written
     how: str = ""  # code that loads the export, for the card
     tags: Sequence[str] = ()  # metadata of the card
     library: str = ""
-    searches: bool = False  # whether what helps a search (CTC, coverage, ...) leaves with the run
+    searches: bool = False  # whether CTC, coverage and other parts of the search are exported, too
 
     @abstractmethod
     def write(self, folder: Path) -> None:
-        """Into an empty folder."""
+        """Write the export into an empty folder."""
 
     @abstractmethod
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
-        """Each of the inputs, through the run and through the runtime that the form is for."""
+        """Compare the results of the run with those of the format's runtime, for each input."""
 
     def stand_in(self, folder: Path) -> nn.Module | None:
-        """The run's model as the export computes it, if it can be asked as a model of ours is."""
+        """Return a module that computes as the export does, with the interface of the run's model, if there is one."""
         return None
 
     def test_scores(self, folder: Path, output: Output[Any, Any, Any], examples: Any) -> Mapping[str, float] | None:
-        """Of the export, as `output` has those of the run; None: it cannot be asked for them."""
+        """Return the test scores of the export, as `output` computes those of the run; None if there are none."""
         model = self.stand_in(folder)
         return None if model is None else output.test_scores(model, examples, False).values
 
 
 class Format(ABC):
     name: ClassVar[str]
-    dtypes: ClassVar[tuple[str, ...]] = ("float32",)  # of weights; the first is the one by default
+    dtypes: ClassVar[tuple[str, ...]] = ("float32",)  # of weights; the first is the default
     writes: ClassVar[tuple[str, ...]] = ()  # modules that writing needs
-    traces: ClassVar[bool] = False  # whether it has to see inputs, also where nothing is checked
+    traces: ClassVar[bool] = False  # whether the export needs example inputs, even without a check
     gives_attention: ClassVar[bool] = False
     runs: ClassVar[tuple[str, ...]] = ()  # modules of the runtime, which the check needs
 
     @abstractmethod
     def plan(self, request: ExportRequest) -> ExportPlan:
-        """Raises a `RefusalError` where the form cannot express the run."""
+        """Return the plan of an export; raise a `RefusalError` if the format cannot express the run."""
 
     def require(self, *, check: bool) -> None:
-        """The packages that are needed are there."""
+        """Raise a `CallError` if a package that the export needs is missing."""
         for modules, then in ((self.writes, ""), (self.runs if check else (), "; or export with --no-check")):
             missing = [name for name in modules if find_spec(name) is None]
             if missing:
@@ -114,13 +114,13 @@ def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
-# The inputs that an export is checked with: some of the validation part of the run, or lines of a file.
+# Inputs of the check: some of the run's validation data, or the lines of a file.
 
 MOST = 32
 
 
 def check_inputs(run: Run, file: Path | None) -> list[Any]:
-    """As `predict` takes them; nothing among them is empty."""
+    """Return inputs for `predict`, none of them empty."""
     given = (
         _of_validation(run)
         if file is None
@@ -128,24 +128,27 @@ def check_inputs(run: Run, file: Path | None) -> list[Any]:
     )
     full = [one for one in given if run.job.input.length(run.job.input.read(one))]
     if not full:
-        raise CallError(f"{file or 'the validation part'}: there is no input to check the export with")
+        raise CallError(
+            f"{file or 'the validation part'}: no input to check the export with; "
+            "give --check-inputs FILE, or --no-check"
+        )
     return full[:MOST]
 
 
 def _of_validation(run: Run) -> list[Any]:
-    data = make_job(run.recipe)  # a job of its own: that of the run keeps what it has learned
+    data = make_job(run.recipe)  # a new job, so that the run's job keeps its state
     try:
         data.restore(run.folder)
         data.prepare(run.folder / "cache")
         return [example.input for example in data.output.sample_examples(data.splits["valid"], MOST)]
     except (RegardError, OSError) as problem:
         raise CallError(
-            f"the validation part of {run.folder} cannot be read ({problem}): give inputs of your own, "
-            "--check-inputs FILE, or export without a check, --no-check"
+            f"the validation part of {run.folder} cannot be read ({problem}): give inputs with "
+            "--check-inputs FILE, or export with --no-check"
         ) from None
 
 
-# A vocabulary as a list that has an entry for each row of the weights, also where the tokenizer has a hole.
+# A vocabulary as a list with an entry for each row of the weights, even if the tokenizer leaves ids unused.
 
 
 def entries(tokenizer: Tokenizer, rows: int) -> list[str]:
@@ -158,9 +161,9 @@ def entries(tokenizer: Tokenizer, rows: int) -> list[str]:
     return [next(unused) if entry is None else entry for entry in found]
 
 
-# Every form that a run can leave in. A form is one file (or folder) beside this one, and one row here.
+# All export formats. A format is one file (or folder) in this package, and one row here.
 
-#: By the name that `--to` gives: where the class is. It is loaded when it is asked for.
+#: Values of `--to`, and where their classes are. A class is loaded when it is requested.
 FORMATS: dict[str, str] = {
     "hf": "regard.exporters.hf.format:HuggingFace",
     "peft": "regard.exporters.peft:Peft",
@@ -173,7 +176,7 @@ FORMATS: dict[str, str] = {
 
 def format_of(name: str) -> Format:
     if name not in FORMATS:
-        raise CallError(f"there is no export to {name!r}{nearest(name, FORMATS)}")
+        raise CallError(f"unknown export format {name!r}{nearest(name, FORMATS)}")
     return load_object(FORMATS[name])()
 
 

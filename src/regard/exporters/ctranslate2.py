@@ -1,7 +1,7 @@
-"""CTranslate2, a fast engine for Transformers on processors: translators and language models, written by its own specs.
+"""Export to CTranslate2, a fast engine for Transformers on CPUs: translators and language models, by its specs.
 
-Its blocks are ours: queries, keys and values are one product, norms stand before each part or after it, and positions
-are a table. Beam search there divides a log-probability by length ** length_penalty, as ours does.
+Its blocks match ours: queries, keys and values are one product, norms come before or after each part, and positions
+are a table. Its beam search divides a log-probability by length ** length_penalty, as ours does.
 """
 
 import json
@@ -57,7 +57,7 @@ class CTranslate2(Format):
             wrong = misfits(s, positions=["learned", "sinusoidal"], combine=["add"], score=["scaled_dot"])
             wrong += misfits(s, kv_heads=[None, s.heads])
         else:
-            raise RefusalError("it runs Transformers that write text after a text, and nothing else")
+            raise RefusalError("it runs only Transformers that generate text from text")
         if wrong:
             raise RefusalError(f"it does not have {', '.join(wrong)}")
         return GeneratorPlan(request) if isinstance(model, LanguageModel) else TranslatorPlan(request)
@@ -114,13 +114,13 @@ class TranslatorPlan(EnginePlan):
         write_options(folder, self.options())
 
     def options(self) -> dict[str, Any]:
-        """How `translate_batch` has to be asked, to search as the run does."""
+        """Return the arguments of `translate_batch` that reproduce the search of the run."""
         d = self.run.recipe.decoding  # pyright: ignore[reportAttributeAccessIssue]
         names = self.run.job.output.tokenizer.pieces(never(d))  # pyright: ignore[reportAttributeAccessIssue]
         return {
             "beam_size": d.beam, "length_penalty": d.length_penalty, "max_decoding_length": d.max_length,
             "min_decoding_length": d.min_length, "suppress_sequences": [[name] for name in names],
-            "return_end_token": True,  # then it counts, as it does for us, where a score is divided by the length
+            "return_end_token": True,  # it counts in the length that divides a score, as in ours
         }  # fmt: skip
 
     def engine(self, folder: Path) -> Any:
@@ -129,7 +129,7 @@ class TranslatorPlan(EnginePlan):
         return ctranslate2.Translator(str(folder), compute_type=compute_type(self.wish.dtype), inter_threads=1)
 
     def test_scores(self, folder: Path, output: Any, examples: Any) -> Mapping[str, float]:
-        """Of what the engine writes by its own search."""
+        """Return the test scores of the texts that the engine decodes."""
         engine, input = self.engine(folder), self.run.job.input
         sources = [input.tokenizer.pieces(input.read(one.input).ids) for one in examples]  # pyright: ignore[reportAttributeAccessIssue]
         target = output.tokenizer
@@ -230,12 +230,12 @@ class GeneratorPlan(EnginePlan):
 
 
 def compute_type(dtype: str) -> str:
-    """What the weights are is what they are computed with; float16 is read as float32 where there is no GPU."""
+    """Return the type of computation: that of the weights, but float32 for float16 without a GPU."""
     return "int8" if dtype == "int8" else "float32"
 
 
 def fill_side(spec: Any, side: TransformerEncoder | TransformerDecoder, embeddings: Any) -> None:
-    """An encoder or a decoder: word vectors, positions, blocks, the last norm."""
+    """Fill the spec of an encoder or a decoder: embeddings, positions, blocks, final norm."""
     embeddings.weight = numbers(side.embedding.table.weight)
     positions = side.embedding.positions
     if isinstance(positions, Sinusoidal):
@@ -282,7 +282,7 @@ def fill_norm(spec: Any, layer: nn.Module) -> None:
 
 
 def numbers(weights: Tensor) -> Any:
-    """A copy: the engine's quantizer multiplies arrays by their scales where they lie, and these are the run's."""
+    """Return a copy as an array: the engine's quantizer multiplies arrays by their scales in place."""
     return weights.detach().float().cpu().numpy().copy()
 
 

@@ -1,10 +1,10 @@
-"""A run leaves: it is planned, written beside its place, checked there, and renamed into place.
+"""Export a run: make a plan, write into a temporary folder, check the result, rename it to `out`.
 
 run = regard.load("runs/mine")
 regard.export(run, to="hf", out="exports/mine")
 
-Whatever goes wrong before the rename (a full disk, a check that fails) leaves nothing behind, and what lay at `out`
-before is as it was.
+An error before the rename (a full disk, a failed check) leaves nothing behind, and an earlier export at `out`
+unchanged.
 """
 
 import json
@@ -23,14 +23,14 @@ from regard.exporters.proof import OWN, TOLERANCE, Proof, Quality, measure, prov
 from regard.files import atomic
 from regard.version import __version__
 
-# README.md of an export: what a stranger who finds it wants to know, with the metadata that the hub reads.
+# README.md of an export: the facts of the model, with the metadata that the Hugging Face Hub reads.
 
 CARD = "README.md"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check found; nothing, if there was none."""
+    """Results of the check; empty if there was none."""
 
     proof: Proof | None = None
     quality: Quality | None = None
@@ -72,14 +72,18 @@ def card(run: Run, name: str, to: str, dtype: str, plan: ExportPlan, found: Chec
 def _describe_check(proof: Proof | None, dtype: str) -> list[str]:
     if proof is None:
         return [
-            "**NOT CHECKED.** This export was written with `--no-check`: nobody has seen that it says what the run "
-            "says. Export again without it."
+            "**NOT CHECKED.** This export was written with `--no-check`: it was not compared with the "
+            "run. Export again without it."
         ]
-    held = f" Nothing above {TOLERANCE:g} is written." if dtype == "float32" else " The run itself is float32."
+    held = (
+        f" An export with a difference above {TOLERANCE:g} is not written."
+        if dtype == "float32"
+        else " The run itself is float32."
+    )
     return [f"Loaded by its own runtime and {proof.sentence()}.{held}"]
 
 
-RECORD = "export.json"  # what the export is of, and how it was checked; a folder with it may be written anew
+RECORD = "export.json"  # origin and check of the export; a folder that holds this file may be overwritten
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class ExportReport:
     dtype: str
     bytes: int
     proof: Proof | None
-    quality: Quality | None  # of other numbers than float32
+    quality: Quality | None  # for dtypes other than float32
     notes: list[str]
     how: str  # code that uses it
 
@@ -116,23 +120,23 @@ def export(
     inputs: str | Path | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> ExportReport:
-    """Write a run in a form that other programs read.
+    """Write a run in a format that other programs read.
 
-    dtype      of the weights; by default float32, or float16 where a form has it first (html)
-    attention  also where the model looked; by default, if the form can give it
-    inputs     a file of inputs to check it with, one a line; by default, some of the validation part
-    tell       is told how large it will be, before anything is written, where the form knows
+    dtype      of the weights; by default the first of the format: float32, or float16 (html)
+    attention  also export attention weights; by default, if the format supports it
+    inputs     a file of inputs for the check, one a line; by default, some of the validation data
+    tell       called with the expected size before anything is written, if the format knows it
     """
     run = run if isinstance(run, Run) else api.load(run)
     form, out = format_of(to), Path(out)
     dtype = dtype or form.dtypes[0]
     if not check and inputs is not None:
-        raise CallError("--check-inputs says what to check with, and --no-check not to check: give one of them")
+        raise CallError("--check-inputs and --no-check exclude each other: remove one of them")
     _require_finished(run)
     _require_free(out)
     form.require_dtype(dtype)
     if attention and not form.gives_attention:
-        raise CallError(f"export to {to} cannot say where the model looked: leave --attention out, or --to onnx")
+        raise CallError(f"export to {to} has no attention weights: remove --attention, or use --to onnx")
     wish = ExportRequest(run, dtype, form.gives_attention if attention is None else attention)
     _make_plan(wish, to)  # before any input is read
     form.require(check=check)
@@ -165,7 +169,7 @@ def _run_check(plan: ExportPlan, request: ExportRequest, folder: Path, inputs: S
     found = measure(request.run, plan, folder)
     if isinstance(found, Quality):
         return Checked(proof, found)
-    return Checked(proof, notes=(f"what {request.dtype} costs on the test part is not measured: {found}",))
+    return Checked(proof, notes=(f"test scores with {request.dtype} were not measured: {found}",))
 
 
 def _notes(plan: ExportPlan, found: Checked, run: Run) -> list[str]:
@@ -177,21 +181,21 @@ def _make_plan(request: ExportRequest, to: str) -> ExportPlan:
         return format_of(to).plan(request)
     except RefusalError as refusal:
         others = expressed_by(request)
-        can = f"; --to {' or --to '.join(others)} can" if others else "; no other form can, either"
+        can = f"; --to {' or --to '.join(others)} can" if others else "; no other format can"
         raise CallError(f"{request.run.folder} cannot be exported to {to}: {refusal}{can}") from None
 
 
 def _require_finished(run: Run) -> None:
-    """A run that trains, or was stopped, is not what its owner thinks of; one that was imported never trained."""
+    """Raise a `CallError` if the training of a run has not finished. Imported runs never trained."""
     if (run.folder / "state").exists() and not (run.folder / api.SUMMARY).is_file():
-        raise CallError(f"{run.folder} is not trained to its end: the same `regard train` goes on with it")
+        raise CallError(f"{run.folder}: training has not finished; run the same `regard train` again to resume")
 
 
 def _require_free(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise CallError(f"{out} is a file: give -o a folder")
+        raise CallError(f"{out} is a file: give a folder as -o")
     if out.is_dir() and any(out.iterdir()) and not (out / RECORD).is_file():
-        raise CallError(f"{out} has files in it that no export wrote: give another -o, or remove it")
+        raise CallError(f"{out} holds files that are not of an export: give another -o, or remove it")
     above = next(parent for parent in out.absolute().parents if parent.exists())
     if not above.is_dir():
         raise RegardError(f"{out} cannot be written: {above} is a file")
@@ -201,7 +205,7 @@ def _unsupported_settings(run: Run) -> list[str]:
     """Return the decoding settings that only regard supports."""
     how = getattr(run.recipe, "decoding", None)
     return [
-        f"decoding.{name}={getattr(how, name)} belongs to regard: the export searches without it"
+        f"decoding.{name}={getattr(how, name)} is supported by regard only: the export searches without it"
         for name in OWN
         if getattr(how, name, None)
     ]

@@ -1,9 +1,9 @@
-"""GGUF, the files of llama.cpp: language models as Llama or GPT-2, in float32, float16 or blocks of 8-bit integers.
+"""Export to GGUF, the files of llama.cpp: language models as Llama or GPT-2, in float32, float16 or 8-bit blocks.
 
-The names are those that `pretrained/gguf.py` has, the other way round; rows of Llama's queries and keys go back
-into the order in which llama.cpp turns neighboring features. Our own importer has to read the run again; where
-llama.cpp is installed, it has to write the same. Its logits are not held to 1e-4: its GELU is a table in float16, so
-that those of GPT-2's layout differ by some 2e-3.
+The names are those of `pretrained/gguf.py`, inverted. Rows of Llama's queries and keys are reordered, as llama.cpp
+rotates neighboring features. The check reads the file with our importer. If llama.cpp is installed, it must generate
+the same text. Its logits are not compared to 1e-4: its GELU is a float16 table, so logits of GPT-2's layout differ by
+some 2e-3.
 """
 
 import json
@@ -59,7 +59,7 @@ class LlamaCpp:
         return self._model.tokenize(text.encode(), add_bos=False, special=False)
 
     def logits(self, tokens: Sequence[int]) -> Tensor:
-        """Of what comes after each of them."""
+        """Return the next-token logits after each of the tokens."""
         self._model.reset()
         self._model.eval(list(tokens))
         return torch.from_numpy(np.array(self._model.scores[: len(tokens)]))
@@ -70,7 +70,7 @@ TYPES = {"float32": "F32", "float16": "F16", "q8_0": "Q8_0"}
 Q8_BLOCK = 32
 POSITIONS = "position_embd"
 FILE = "model.gguf"
-#: What reads a file: it cuts texts, and gives logits of what comes after each of some tokens.
+#: A reader of a file: a tokenizer, and a function from tokens to next-token logits.
 Reading = tuple[Callable[[str], list[int]], Callable[[Sequence[int]], Tensor]]
 
 
@@ -82,7 +82,7 @@ class Gguf(Format):
     def plan(self, request: ExportRequest) -> ExportPlan:
         run = request.run
         if not isinstance(run.model, LanguageModel):
-            raise RefusalError("it holds language models, and nothing else")
+            raise RefusalError("it holds only language models")
         s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
         as_llama = misfits(s, norm=["rms"], bias=[False], positions=["rotary"], activation=["swiglu"])
         as_gpt2 = misfits(
@@ -109,7 +109,7 @@ class Gguf(Format):
 
 
 def cut_of(tokenizer: Tokenizer) -> str | None:
-    """How text is cut before bytes are merged, by llama.cpp's name; None: it does not work on bytes so."""
+    """Return llama.cpp's name of the split before bytes are merged; None if the tokenizer does not merge bytes."""
     if tokenizer.kind not in ("byte", "bytes"):
         return None
 
@@ -117,7 +117,7 @@ def cut_of(tokenizer: Tokenizer) -> str | None:
         found = json.loads(one.to_json())["pre_tokenizer"]
         return found["pretokenizers"] if found["type"] == "Sequence" else [found]
 
-    if tokenizer.kind == "byte":  # nothing is merged, so that it does not matter where text is cut
+    if tokenizer.kind == "byte":  # nothing is merged, so the split does not matter
         return "gpt-2"
     return next((cut for cut in CUTS if parts(byte_level({}, [], cut, [])) == parts(tokenizer)), None)
 
@@ -127,7 +127,7 @@ class FilePlan(ExportPlan):
     how = f"llama-cli -m FOLDER/{FILE} -p PROMPT"
 
     def __init__(self, request: ExportRequest, cut: str, theirs: LanguagePlan, architecture: str) -> None:
-        """`theirs`: the same run for Hugging Face, with its settings and weights under their names."""
+        """`theirs`: the plan of the same run for Hugging Face, with its settings and weights."""
         self.wish, self.run, self.cut, self.theirs = request, request.run, cut, theirs
         self.architecture, self.layout = architecture, LAYOUTS[architecture]
         self.settings: Any = request.run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
@@ -155,7 +155,7 @@ class FilePlan(ExportPlan):
         kind = gguf.GGMLQuantizationType[TYPES[self.wish.dtype]]
         for name, tensor in self._tensors():
             numbers = tensor.float().contiguous().numpy()
-            small = tensor.ndim == 1 or name.startswith(POSITIONS)  # these stay as they are
+            small = tensor.ndim == 1 or name.startswith(POSITIONS)  # these stay in float32
             own = gguf.GGMLQuantizationType.F32 if small else kind
             writer.add_tensor(name, gguf.quants.quantize(numbers, own), raw_dtype=own)
         writer.write_header_to_file()
@@ -200,7 +200,7 @@ class FilePlan(ExportPlan):
             return api.load(Path(place) / "run")
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
-        """Numbers as our own importer reads them; tokens and outputs by llama.cpp, where it is installed."""
+        """Compare logits by our importer, and tokens and outputs by llama.cpp if it is installed."""
         ours, tokenizer = self.run.model, self.input.tokenizer
         assert isinstance(ours, LanguageModel)
         imported = self._import_back(folder)
@@ -234,5 +234,5 @@ class FilePlan(ExportPlan):
 
 
 def neighbors(rows: Tensor, heads: int) -> Tensor:
-    """The inverse of `halves` of the importer: features 0 2 … 1 3 … of a head in the order 0 1 2 3 …"""
+    """Invert `halves` of the importer: put features 0 2 … 1 3 … of a head in the order 0 1 2 3 …"""
     return rows.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)

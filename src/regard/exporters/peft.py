@@ -1,10 +1,10 @@
-"""Adapters as the library `peft` reads them: a folder of transformers with what stayed, and in it what was learned.
+"""Export of adapters for the library `peft`: a folder of transformers with the frozen weights, and the adapters in it.
 
     W' = W + (α/r) B A        theirs: W'_i = W_i + (α/r) B_i A,   B = [B_1; B_2; …]
 
-Where one map of ours is several of theirs (queries, keys and values), all have the same A, and each its rows of B;
-another order of features is an order of the rows of B and of the columns of A. W is that of the run which training
-started from, if it is still there; else W' less what was learned, which rounds a little.
+If one map of ours is several of theirs (queries, keys and values), all share A, and each has its rows of B. Another
+order of features permutes the rows of B and the columns of A. W comes from the run that training started from, if it
+still exists; else it is W' minus the adapters, with a small rounding error.
 """
 
 import json
@@ -25,7 +25,7 @@ from regard.files import atomic
 from regard.pretrained.weights import WeightMap
 from regard.training.initial_weights import ADAPTERS, FOLDER, KEY, SETTINGS
 
-CLOSE = 1e-5  # how far weights of the start may be from those that were computed back
+CLOSE = 1e-5  # largest difference between the initial weights and W' minus the adapters
 
 
 class Peft(Format):
@@ -40,7 +40,7 @@ class Peft(Format):
 
 
 class Adapters:
-    """A and B of each linear map of a run, by the map's name."""
+    """Matrices A and B of each linear map of a run, by the map's name."""
 
     def __init__(self, settings: Mapping[str, Any], pairs: Mapping[str, tuple[Tensor, Tensor]]) -> None:
         self.settings, self.pairs = settings, pairs
@@ -60,7 +60,7 @@ class Adapters:
         return cls(settings, {name: (tensors[KEY.format(name, "A")], tensors[KEY.format(name, "B")]) for name in names})
 
     def base(self, run: Run) -> dict[str, Tensor]:
-        """The weights that stayed."""
+        """Return the frozen weights."""
         state, start = run.model.state_dict(), _start(run)
         found = {}
         for name, (a, b) in self.pairs.items():
@@ -86,7 +86,7 @@ class AdapterPlan(ExportPlan):
         maps = {one.ours.removesuffix(".weight"): one for one in plan.maps() if one.ours.endswith(".weight")}
         missing = [name for name in adapters.pairs if name not in maps]
         if missing:
-            raise RefusalError(f"its layout has no map of its own for the adapter of {', '.join(missing)}")
+            raise RefusalError(f"its layout has no separate map for the adapter of {', '.join(missing)}")
         self.maps = {name: maps[name] for name in adapters.pairs}
         self.how = (
             f"from peft import PeftModel\nfrom transformers import {plan.auto}\n"
@@ -113,7 +113,7 @@ class AdapterPlan(ExportPlan):
 
 
 def split(one: WeightMap, a: Tensor, b: Tensor) -> dict[str, Tensor]:
-    """One adapter of ours as those of the maps that its map is there."""
+    """Split the adapter of one map into those of the corresponding maps of peft."""
     a = a if one.columns is None else a[:, one.columns.argsort()]
     b = b if one.rows is None else b[one.rows.argsort()]
     sizes = list(one.sizes) or [len(b) // len(one.theirs)] * len(one.theirs)

@@ -1,9 +1,9 @@
 """The check of an export: the same inputs give the same results in the run and in the export.
 
     logits    |ours − theirs| ≤ 1e-4, everywhere
-    outputs   equal; or the model finds both equally good, within the same 1e-4: a tie, which may fall either way
+    outputs   equal; or a tie: the model scores both equally, within the same 1e-4
 
-Numbers of another type than float32 are others: there the differences are told, and nothing is refused.
+With dtypes other than float32, differences are reported and nothing is refused.
 """
 
 import math
@@ -35,8 +35,8 @@ class Proof:
     inputs: int
     largest_difference: float
     equal_outputs: float  # the share
-    ties: int  # of those that are not equal
-    texts: int  # outputs that have words, and not numbers alone
+    ties: int  # among outputs that differ
+    texts: int  # outputs with words, not only numbers
 
     def sentence(self) -> str:
         said = f"checked on {self.inputs} inputs: largest difference {self.largest_difference:.2g}"
@@ -50,29 +50,29 @@ class Proof:
 
 
 def prove(compared: Iterable[Comparison], *, exact: bool) -> Proof:
-    """`exact`: refuse what differs."""
+    """Return the result of the comparison; with `exact`, raise a `RegardError` on a difference."""
     largest, equal, ties, texts, count = 0.0, 0, 0, 0, 0
     for one in compared:
         if math.isnan(one.difference):
             raise RegardError(f"the export gives no numbers (NaN): {one.place} of {excerpt(one.input)!r}")
         if exact and one.difference > TOLERANCE:
             raise RegardError(
-                f"the export is not the same: {one.place} of {excerpt(one.input)!r} differs by {one.difference:.2g}, "
+                f"the export is not equal to the run: {one.place} of {excerpt(one.input)!r} differs by {one.difference:.2g}, "
                 f"more than {TOLERANCE:g}; nothing was written"
             )
         if exact and one.ours != one.theirs and not one.tied:
             raise RegardError(
-                f"the export says something else of {excerpt(one.input)!r}: {one.theirs!r} in the place of "
+                f"the output of the export differs for {excerpt(one.input)!r}: {one.theirs!r} instead of "
                 f"{one.ours!r}; nothing was written"
             )
         largest, ties = max(largest, one.difference), ties + one.tied
         equal, texts, count = equal + (one.ours == one.theirs), texts + bool(one.ours), count + 1
     if not count:
-        raise RegardError("there was no input to check the export with")
+        raise RegardError("no input to check the export with")
     return Proof(count, largest, equal / count, ties, texts)
 
 
-# Comparison of a run with its export: their numbers and outputs.
+# Comparison of the numbers and outputs of a run and its export.
 
 
 class Difference(NamedTuple):
@@ -81,10 +81,10 @@ class Difference(NamedTuple):
 
 
 def difference(ours: Tensor, theirs: Tensor, what: str) -> Difference:
-    """The largest, and where it is: `logits[3, 17]`."""
+    """Return the largest difference and its position, such as `logits[3, 17]`."""
     if ours.shape != theirs.shape:
-        shapes = f"{tuple(theirs.shape)} in the place of {tuple(ours.shape)}"
-        raise RegardError(f"the export gives {what} of the shape {shapes}")
+        shapes = f"{tuple(theirs.shape)} instead of {tuple(ours.shape)}"
+        raise RegardError(f"the export returns {what} of the shape {shapes}")
     apart = (ours.detach().double().cpu() - theirs.detach().double().cpu()).abs()
     if not apart.numel():
         return Difference(0.0, what)
@@ -102,13 +102,13 @@ def worst(found: Iterable[Difference]) -> Difference:
 def require_same_tokens(ours: Sequence[int], theirs: Sequence[int], text: str) -> None:
     if list(ours) != list(theirs):
         raise RegardError(
-            f"the tokenizer of the export cuts {text[:60]!r} otherwise: {list(theirs)[:20]} in the place of "
+            f"the tokenizer of the export splits {text[:60]!r} differently: {list(theirs)[:20]} instead of "
             f"{list(ours)[:20]}; nothing was written"
         )
 
 
 def is_tie(run: Run, one: Any, ours: str, theirs: str) -> bool:
-    """Whether the model itself finds two outputs of one input equally good."""
+    """Return whether the model scores two outputs of one input equally."""
     if ours == theirs:
         return False
     try:
@@ -127,20 +127,20 @@ def tied_at(logits: Tensor, ours: Sequence[int], theirs: Sequence[int], within: 
     return abs(float(logits[step, ours[step]] - logits[step, theirs[step]])) <= within
 
 
-# What a run writes for some inputs, in a way that its export can repeat.
+# Reproducible outputs of a run, to compare an export with.
 #
-# As it does by default, but for chance. Programs of others search by the beam of its recipe, without what belongs to
-# regard alone (coverage, CTC, words put in for unknown ones); there, an output that is cut off at
-# `decoding.max_length` has no end that searches could agree on, and both write greedily.
+# Decoding is that of the recipe, without sampling. Other programs use the same beam, without the parts that only regard
+# has (coverage, CTC, replaced unknown words). An output that is cut at `decoding.max_length` has no common end in two
+# searches; then both sides decode greedily.
 
-#: What belongs to regard alone, and its value where it is not asked for.
+#: Settings that only regard has, and their values when off.
 OWN = {"coverage_penalty": 0.0, "replace_unknown": False, "ctc": 0.0, "language_model": None, "rerank": None}
-#: One output, by no chance.
+#: One output, without sampling.
 CERTAIN = {"n_best": 1, "candidates": 1, "sample": False, "temperature": 0.0}
 
 
 def certain_recipe(recipe: Any, changed: Mapping[str, Any] = CERTAIN) -> Any:
-    """The same without chance."""
+    """Return the recipe without sampling."""
     how = getattr(recipe, "decoding", None)
     if how is None:
         return recipe
@@ -149,20 +149,20 @@ def certain_recipe(recipe: Any, changed: Mapping[str, Any] = CERTAIN) -> Any:
 
 
 def certain_job(run: Run, *, own: bool) -> Job:
-    """The job of a run without chance, with or without what belongs to regard alone."""
+    """Return the job of a run without sampling, with or without the settings that only regard has."""
     return run.job.with_recipe(certain_recipe(run.recipe, CERTAIN if own else {**OWN, **CERTAIN}))
 
 
 @dataclass(frozen=True)
 class Searched:
-    """Tokens, without the end, of one output."""
+    """Tokens of one output, without the end token."""
 
     tokens: list[int]
     greedily: list[int]
-    longest: int  # tokens of an output, at the most
+    longest: int  # maximum number of tokens of an output
 
     def held_against(self, ask: Callable[[bool], Sequence[int]]) -> tuple[list[int], list[int]]:
-        """Ours and theirs; `ask(greedy)` gives theirs, by the beam or greedily."""
+        """Return the tokens of the run and of the export; `ask(greedy)` decodes with the export, by beam or greedily."""
         if len(self.tokens) < self.longest:
             theirs = self._cut_at_end(ask(False))
             if len(theirs) < self.longest:
@@ -184,28 +184,28 @@ def search_outputs(run: Run, inputs: Sequence[Any]) -> list[Searched]:
 
 
 def compare_texts(run: Run, one: Any, tokens: tuple[list[int], list[int]]) -> tuple[str, str, bool]:
-    """Both as texts, and whether they are tied: the end of what is compared."""
+    """Return both outputs as texts, and whether they are tied."""
     ours, theirs = (run.job.output.tokenizer.decode(side) for side in tokens)  # pyright: ignore[reportAttributeAccessIssue]
     return ours, theirs, is_tie(run, one, ours, theirs)
 
 
 def never(decoding: Any) -> list[int]:
-    """Tokens that are never written."""
+    """Return the tokens that are never generated."""
     return [PAD, START] if decoding.unknown or decoding.replace_unknown else [PAD, UNK, START]
 
 
-# Greedy decoding by a language model, to compare an export with.
+# Greedy decoding by a language model, for the check.
 
-WRITTEN = 16  # tokens that both go on with, in the check
+WRITTEN = 16  # tokens that both sides generate in the check
 
 
 def suppressed_ids(special: Any) -> list[int]:
-    """The special tokens that are never written."""
+    """Return the special tokens that are never generated."""
     return sorted({special.pad, special.unk, special.start} - {special.end, None})
 
 
 def greedy_tokens(run: Run, read: Sequence[int], most: int) -> list[int]:
-    """The most probable tokens after those that were read, the end included."""
+    """Return the greedy continuation of the tokens `read`, with the end token."""
     model: Any = run.model
     special = run.job.output.tokenizer.specials  # pyright: ignore[reportAttributeAccessIssue]
     return greedy_decode(lambda ids: model.logits(model.features(torch.tensor([ids]))[:, -1])[0], special, read, most)
@@ -221,15 +221,15 @@ def greedy_decode(ask: Callable[[list[int]], Tensor], special: Any, read: Sequen
     return said
 
 
-# What other numbers than float32 cost: scores of the test part, by the run and by its export.
+# Cost of dtypes other than float32: test scores of the run and of its export.
 
-MOST = 500  # examples, where they can be counted
-SAID = 3  # scores that are told in a line; the card has all
+MOST = 500  # examples, at most
+SAID = 3  # scores in the line that is printed; the card has all
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Scores by name, as `regard evaluate` has them."""
+    """Scores by name, as in `regard evaluate`."""
 
     examples: int
     run: dict[str, float]
@@ -242,9 +242,9 @@ class Quality:
         return f"on {self.examples} examples of the test part, float32 → {dtype}: {told}"
 
     def table(self, dtype: str) -> list[str]:
-        """For the card."""
+        """Return the lines of a Markdown table for the card."""
         rows = [f"| {name} | {_short(one)} | {_short(self.export[name])} |" for name, one in self.run.items()]
-        head = f"Scores of {self.examples} examples of the test part (`regard evaluate` has the whole of it):"
+        head = f"Scores of {self.examples} examples of the test part (`regard evaluate` uses all):"
         return [head, "", f"| score | float32 (the run) | {dtype} (this export) |", "|---|---|---|", *rows]
 
     def as_dict(self) -> dict[str, Any]:
@@ -267,8 +267,8 @@ def measure(run: Run, plan: ExportPlan, folder: Path) -> Quality | str:
     except (RegardError, OSError) as problem:
         return f"the test data cannot be read ({problem})"
     if other is None:
-        return "its runtime cannot be asked for scores: `regard evaluate` has those of the run"
-    told = [name for name in own if name in other]  # where it looked is not seen from outside
+        return "its runtime returns no scores: `regard evaluate` has those of the run"
+    told = [name for name in own if name in other]  # scores of attention are missing in an export
     return Quality(len(some), {name: own[name] for name in told}, {name: other[name] for name in told})
 
 
@@ -276,7 +276,7 @@ def measure(run: Run, plan: ExportPlan, folder: Path) -> Quality | str:
 
 
 def round_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """The same model with its weights as they are in a file of these numbers, and computed with as before."""
+    """Return the model with its weights rounded to `dtype`, computed in float32."""
     copy = deepcopy(model)
     for weights in copy.parameters():
         weights.data = weights.data.to(dtype).to(weights.dtype)
@@ -284,11 +284,11 @@ def round_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 class LogitsModel(LanguageModel):
-    """Its features are logits already; `ask`: tokens → logits of what comes after each."""
+    """Language model whose features are logits; `ask` maps tokens to next-token logits."""
 
     def __init__(self, like: LanguageModel, ask: Callable[[Tensor], Tensor]) -> None:
         nn.Module.__init__(self)
-        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
+        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # its device: the CPU
         self._ask = ask
 
     def features(self, tokens: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Folders that `transformers` loads by AutoModel and AutoTokenizer, without any code of ours."""
+"""Export to folders that `transformers` loads by AutoModel and AutoTokenizer, without code of regard."""

@@ -1,4 +1,4 @@
-"""Encoders of text with their heads, as BERT (norms after each part) or ESM (norms before each part)."""
+"""Export text encoders with their heads, as BERT (norms after each part) or ESM (norms before each part)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,14 +22,14 @@ from regard.pretrained.weights import WeightMap, to_theirs
 from regard.settings.model import EncoderSettings
 
 BERT_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
-ADDED = ["learned", "sinusoidal"]  # sinusoids leave as a table, like learned positions
+ADDED = ["learned", "sinusoidal"]  # sinusoids are exported as a table, like learned positions
 
 
 class EncoderLayout(NamedTuple):
-    """One of the two, for an encoder of these settings."""
+    """Layout of BERT or ESM for the settings of an encoder."""
 
     family: str
-    prefix: str  # before the names of the body, where there is a head
+    prefix: str  # of the names of the body, if there is a head
     table: list[WeightMap]
     config: dict[str, Any]
 
@@ -84,7 +84,7 @@ def _esm(s: EncoderSettings) -> EncoderLayout:
 
 
 class EncoderPlan(FolderPlan):
-    spare = ("pooler.dense.weight", "pooler.dense.bias")  # of models whose vectors are pooled otherwise
+    spare = ("pooler.dense.weight", "pooler.dense.bias")  # of models with another pooling
 
     def __init__(self, run: Run, layout: EncoderLayout, head: heads.Head) -> None:
         super().__init__(run)
@@ -113,10 +113,10 @@ class EncoderPlan(FolderPlan):
         if not s.token_types:
             state["types.weight"] = torch.zeros(2, s.width)
         body = to_theirs(self.layout.table, state)
-        if self.layout.family == "Esm":  # a head over attention that comes with the body; nothing reads it
+        if self.layout.family == "Esm":  # a head over attention is part of the body; nothing reads it
             body["contact_head.regression.weight"] = torch.zeros(1, s.layers * s.heads)
             body["contact_head.regression.bias"] = torch.zeros(1)
-        if s.positions == "rotary":  # computed, and kept all the same
+        if s.positions == "rotary":  # computed, but stored, too
             width = s.width // s.heads
             body["rotary_embeddings.inv_freq"] = 10000.0 ** (-torch.arange(0, width, 2).float() / width)
         whole = {f"{self.before}{name}": tensor for name, tensor in body.items()}
@@ -124,7 +124,7 @@ class EncoderPlan(FolderPlan):
 
     @property
     def before(self) -> str:
-        """What the names of the body begin with."""
+        """Return the prefix of the names of the body."""
         return "" if self.head.bare else f"{self.layout.prefix}."
 
     def maps(self) -> list[WeightMap]:
@@ -156,7 +156,7 @@ class EncoderPlan(FolderPlan):
             )
 
 
-# Classifiers of pictures by a Vision Transformer.
+# Image classifiers as Vision Transformers.
 
 BILINEAR = 2  # Pillow's number
 
@@ -184,7 +184,7 @@ class VitPlan(FolderPlan):
         self.encoder, self.body = encoder, body
         self.explain_loading("processor", "AutoImageProcessor")
         self.notes = [] if run.recipe.data.fit == "squash" else [
-            f"data.fit={run.recipe.data.fit}: other programs squash a picture into the model's size"
+            f"data.fit={run.recipe.data.fit}: other programs resize pictures without keeping the aspect ratio"
         ]  # fmt: skip
 
     def config(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A run as a folder for `transformers`, in the layout that has what its settings ask for.
+"""Export a run as a folder for `transformers`, in the layout that supports its settings.
 
 LanguageModel                 GPT-2, Llama, Arcee
 Classifier, Tagger, Embedder  BERT (norms after each part), ESM (before)

@@ -1,9 +1,9 @@
-"""What stands above an encoder of text, and what both are asked in the check.
+"""Heads over a text encoder, and their cases of the check.
 
 Classifier   linear in tanh(W x_0 + b), or in x_0: see `pretrained/encoders.py`
 Tagger       linear in the vector of each token
 PairReader   two pointers, linear in the vector of each token
-Embedder     nothing: a folder of sentence-transformers says how vectors become one
+Embedder     none: a folder of sentence-transformers defines the pooling
 """
 
 from abc import ABC, abstractmethod
@@ -31,9 +31,9 @@ from regard.pretrained.weights import to_theirs
 
 @dataclass(frozen=True)
 class HeadCase:
-    """One input as both models read it, what ours says of it, and how the answer of theirs is read."""
+    """One input for both models, the expected output, and a function that reads the output of the export."""
 
-    texts: tuple[str, ...] | None  # what their tokenizer has to make the same tokens of
+    texts: tuple[str, ...] | None  # texts of which the exported tokenizer must make the same tokens
     tokens: Tensor
     types: Tensor | None
     expected: Tensor
@@ -42,10 +42,10 @@ class HeadCase:
     said: str
     say: Callable[[Tensor], str]
     tied: Callable[[str], bool]
-    places: Tensor | None = None  # of the document, and of *no answer*, among the tokens
+    places: Tensor | None = None  # positions of the document and of *no answer* among the tokens
 
     def pick(self, start: Tensor, end: Tensor) -> Tensor:
-        """Two pointers over all tokens of a row, at the places that count."""
+        """Return the two pointers of a row at `places`."""
         return torch.stack([start, end], dim=-1)[0][self.places]
 
 
@@ -53,8 +53,8 @@ class Head(ABC):
     auto: str
     architecture: str
     tag: str
-    bare: bool = False  # whether there is a body and nothing else
-    only_bert: str = ""  # what it is for, if ESM has no such head
+    bare: bool = False  # whether there is no head
+    only_bert: str = ""  # purpose of the head, if ESM has no such head
 
     def config(self, run: Run) -> dict[str, Any]:
         return {}
@@ -75,7 +75,9 @@ def head_of(run: Run) -> Head:
         if not by_class_token(model.encoder, model.pooling):
             raise RefusalError("its heads read the vector of the first token (model.pooling=cls or summary)")
         if isinstance(run.job.input, TwoTextsInput):
-            raise RefusalError("transformers marks tokens of a second text as such, and this model does not know marks")
+            raise RefusalError(
+                "transformers marks the tokens of a second text, and this model has no segment embeddings"
+            )
         return TextHead()
     if isinstance(model, Tagger):
         return TokenHead()
@@ -185,7 +187,7 @@ class SpanHead(Head):
         most = run.recipe.decoding.max_length  # pyright: ignore[reportAttributeAccessIssue]
 
         def say(pointers: Tensor) -> str:
-            """The tokens of the best span of the window."""
+            """Return the text of the best span of the window."""
             start, end = pointers.float().T.numpy()
             found = best_spans(start[None], end[None], most, 1)[0].spans
             return run.job.input.tokenizer.decode(item.document[found[0].first : found[0].last + 1]) if found else ""  # pyright: ignore[reportAttributeAccessIssue]
@@ -208,7 +210,7 @@ class NoHead(Head):
         return to_theirs(POOLER, state) if "encoder.pooler.weight" in state else {}
 
     def files(self, run: Run, longest: int) -> dict[str, Any]:
-        """How sentence-transformers makes one vector of them."""
+        """Return the files that define the pooling for sentence-transformers."""
         model = run.model
         assert isinstance(model, Embedder)
         kinds = ["Transformer", "Pooling", *(["Normalize"] if model.normalize else [])]

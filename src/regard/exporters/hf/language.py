@@ -1,4 +1,4 @@
-"""Language models, in the layout of GPT-2, of Llama, or of Arcee: Llama with a plain feed-forward."""
+"""Export language models in the layout of GPT-2, Llama, or Arcee (Llama with a plain feed-forward)."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 class LanguagePlan(FolderPlan):
     auto = "AutoModelForCausalLM"
     tags = ("text-generation",)
-    prefix: str  # before the names of the body
+    prefix: str  # of the names of the body
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -38,7 +38,7 @@ class LanguagePlan(FolderPlan):
     @property
     @abstractmethod
     def table(self) -> list[WeightMap]:
-        """What each weight of ours is called there."""
+        """Return the map from names of our weights to names of the layout."""
 
     @property
     def eps(self) -> float:
@@ -46,7 +46,7 @@ class LanguagePlan(FolderPlan):
 
     @property
     def hidden(self) -> int:
-        """The width inside the feed-forward layers."""
+        """Return the inner width of the feed-forward layers."""
         return self.model.decoder.layers[0].feed_forward.narrow.in_features  # pyright: ignore[reportReturnType, reportAttributeAccessIssue]
 
     def tensors(self) -> Mapping[str, Tensor]:
@@ -54,7 +54,7 @@ class LanguagePlan(FolderPlan):
         return {name if name.startswith("lm_head") else f"{self.prefix}.{name}": one for name, one in found.items()}
 
     def weights(self, *, transposed: bool = True) -> dict[str, Tensor]:
-        """Without the prefix; `transposed`: as the layout has it, or else with output × input everywhere."""
+        """Return weights without the prefix; `transposed`: in the order of the layout, else all output × input."""
         state = self.state()
         if self.settings.positions == "sinusoidal":
             state["decoder.embedding.positions.table"] = sinusoids(self.settings.context, self.settings.width)
@@ -101,7 +101,7 @@ class LanguagePlan(FolderPlan):
                 found = difference(logits, theirs(told).logits, "logits")
             steps = logits[0, len(read) - 1 :]
             parted = own != said and tied_at(steps, own, said)
-            # Rows of the table that stand for nothing are written otherwise there, or not at all.
+            # Unused rows of the table are decoded differently there, or not at all.
             ours, its = ([one for one in ids if tokenizer.entry(one) is not None] for ids in (own, said))
             yield Comparison(text, *found, tokenizer.decode(ours), cut.decode(its, skip_special_tokens=True), parted)
 

@@ -1,4 +1,4 @@
-"""What all folders for `transformers` have in common: config.json, model.safetensors, and how they are loaded again."""
+"""Common parts of all folders for `transformers`: config.json, model.safetensors, and loading for the check."""
 
 import json
 from abc import abstractmethod
@@ -21,14 +21,14 @@ WEIGHTS, ADAPTER = "model.safetensors", "adapter"
 class FolderPlan(ExportPlan):
     library = "transformers"
     auto: str  # the class that loads it
-    spare: ClassVar[tuple[str, ...]] = ()  # weights that the class has and the folder need not
+    spare: ClassVar[tuple[str, ...]] = ()  # weights of the class that may be missing in the folder
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.instead: Mapping[str, Tensor] = {}  # weights of the model that are written in the place of its own
+        self.instead: Mapping[str, Tensor] = {}  # weights that replace those of the model in the files
 
     def explain_loading(self, reader: str = "tokenizer", kind: str = "AutoTokenizer") -> None:
-        """For the card."""
+        """Set the loading code for the card."""
         self.how = (
             f"from transformers import {kind}, {self.auto}\n"
             f"{reader} = {kind}.from_pretrained(FOLDER)\n"
@@ -37,19 +37,19 @@ class FolderPlan(ExportPlan):
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """config.json."""
+        """Return the content of config.json."""
 
     @abstractmethod
     def tensors(self) -> Mapping[str, Tensor]:
-        """The weights under their names."""
+        """Return the weights by their names in transformers."""
 
     @abstractmethod
     def maps(self) -> list[WeightMap]:
-        """The linear maps between layers: ours, and theirs by their whole names."""
+        """Return the linear maps of the layers: our names, and the full names in transformers."""
 
     @abstractmethod
     def write_more(self, folder: Path) -> None:
-        """Tokenizers, labels, how it generates."""
+        """Write tokenizers, labels and generation settings."""
 
     def write(self, folder: Path) -> None:
         write_json(folder / "config.json", {**self.config(), "dtype": "float32"})
@@ -57,11 +57,11 @@ class FolderPlan(ExportPlan):
         self.write_more(folder)
 
     def state(self) -> dict[str, Tensor]:
-        """Of the run's model. Weights that two layers share are there under both names."""
+        """Return the weights of the run's model; shared weights appear under both names."""
         return {**self.run.model.state_dict(), **self.instead}
 
     def load(self, folder: Path) -> Any:
-        """By transformers, every weight of it."""
+        """Load the folder with transformers; raise a `RegardError` if a weight is missing or unexpected."""
         import transformers
 
         with quiet():
@@ -71,7 +71,7 @@ class FolderPlan(ExportPlan):
         ]  # fmt: skip
         wrong = sorted([*missing, *info["unexpected_keys"], *map(str, info["mismatched_keys"])])
         if wrong:
-            raise RegardError(f"{self.auto} does not take these weights as they are: {', '.join(wrong[:8])}")
+            raise RegardError(f"{self.auto} does not load these weights: {', '.join(wrong[:8])}")
         if (folder / ADAPTER).is_dir():
             import peft
 
@@ -86,7 +86,7 @@ class FolderPlan(ExportPlan):
 
 
 class quiet:  # noqa: N801 (used like a function)
-    """Without the progress bars and the advice of transformers."""
+    """Context manager that suppresses progress bars and warnings of transformers."""
 
     def __enter__(self) -> None:
         from transformers.utils import logging
@@ -106,9 +106,9 @@ def write_json(file: Path, tree: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(tree, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-# A tokenizer as AutoTokenizer reads it: our tokenizer.json with the tokens that frame a text, and their roles.
+# A tokenizer for AutoTokenizer: our tokenizer.json with the begin and end tokens, and their roles.
 
-LONGEST = 1_000_000  # tokens, where a model does not say
+LONGEST = 1_000_000  # tokens, if a model has no limit
 
 
 def write_tokenizer(
@@ -120,9 +120,10 @@ def write_tokenizer(
     longest: int | None = None,
     types: bool = False,
 ) -> None:
-    """
+    """Write the tokenizer files.
+
     first, last   whether a token begins a text, and ends it
-    longest       most tokens that the model reads
+    longest       maximum number of tokens that the model reads
     types         whether the model has a vector for each of two segments
     """
     specials = tokenizer.specials
@@ -138,7 +139,7 @@ def write_tokenizer(
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": longest or LONGEST,
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": True,  # "</s>" in a text is five characters, as in our own
+        "split_special_tokens": True,  # "</s>" in a text is four characters, as in ours
         "model_input_names": inputs,
         **{role: specials.names[index] for role, index in roles.items() if index is not None},
     }

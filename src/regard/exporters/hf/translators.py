@@ -1,8 +1,8 @@
-"""Transformers from text to text, as Marian (norms after each part) or Pegasus (norms before each part).
+"""Export text-to-text Transformers as Marian (norms after each part) or Pegasus (norms before each part).
 
-Both have our sinusoids, in another order of features (`pretrained/marian.py`), and scaled word vectors. Marian has a
-vocabulary for each side, where they differ; Pegasus has tables of one size, so that the smaller is filled up with rows
-that can never be said. The tokenizer of the target, if it is another, lies in the folder `target`.
+Both have our sinusoids, in another order of features (`pretrained/marian.py`), and scaled embeddings. Marian may have
+a vocabulary for each side. Pegasus has tables of one size, so the smaller is padded with rows that are never
+generated. A different tokenizer of the target is in the folder `target`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ def plan(run: Run) -> "HuggingFaceTranslatorPlan":
     model = run.model
     assert isinstance(model, Seq2Seq)
     if not isinstance(model.encoder, TransformerEncoder) or not isinstance(model.decoder, TransformerDecoder):
-        raise RefusalError("of what writes over a memory, transformers has only Transformers from text to text")
+        raise RefusalError("of encoder-decoder models, transformers has only Transformers from text to text")
     s: Any = run.recipe.model  # pyright: ignore[reportAttributeAccessIssue]
     wrong = misfits(
         s, positions=["sinusoidal"], combine=["add"], norm=["layer"], score=["scaled_dot"],
@@ -45,7 +45,7 @@ def plan(run: Run) -> "HuggingFaceTranslatorPlan":
     if s.width % 2:
         wrong.append(f"model.width={s.width} (only even ones)")
     if wrong:
-        raise RefusalError(f"neither Marian nor Pegasus has {', '.join(wrong)}")
+        raise RefusalError(f"Marian and Pegasus do not have {', '.join(wrong)}")
     return HuggingFaceTranslatorPlan(run)
 
 
@@ -65,7 +65,7 @@ class HuggingFaceTranslatorPlan(FolderPlan):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Rows of the tables of source and target."""
+        """Return the number of rows of the source and target tables."""
         if self.settings.norm_first:
             return (max(self.source.size, self.target.size),) * 2
         return self.source.size, self.target.size
@@ -111,7 +111,7 @@ class HuggingFaceTranslatorPlan(FolderPlan):
         found["model.decoder.embed_tokens.weight"] = rows("decoder.embedding.table.weight", target)
         if s.norm_first or s.tied == "none":
             found["lm_head.weight"] = rows("output.weight", target)
-        if s.norm_first:  # a table that Pegasus has, and does not read where tables are not shared
+        if s.norm_first:  # a table of Pegasus that is unused if tables are not shared
             found["model.shared.weight"] = found["model.encoder.embed_tokens.weight"].clone()
         return found
 
@@ -159,9 +159,9 @@ class HuggingFaceTranslatorPlan(FolderPlan):
                 )
 
     def _require_same_decoding(self, write: Any) -> None:
-        """Their tokenizer writes every entry of the target's vocabulary as ours does."""
+        """Raise a `RegardError` if their tokenizer decodes an entry of the target vocabulary differently."""
         for first in range(len(SPECIAL_TOKENS), self.target.size):
             ids = [first, self.target.size - 1]
             ours, theirs = self.target.decode(ids), write.decode(ids, skip_special_tokens=True)
             if ours.strip() != theirs.strip():
-                raise RegardError(f"the tokenizer of the export writes {theirs!r} in the place of {ours!r}")
+                raise RegardError(f"the tokenizer of the export decodes {theirs!r} instead of {ours!r}")

@@ -1,6 +1,6 @@
-"""A run as one HTML file: the page, the model and a small runtime of our own in it. See `runtime/`.
+"""Export a run as one HTML file that holds the page, the model and a small JavaScript runtime (`runtime/`).
 
-It is checked in a real browser: Chromium or Chrome opens the file from the disk, with no network, and answers.
+The check runs in Chromium or Chrome, which opens the file from the disk without a network.
 """
 
 import base64
@@ -30,7 +30,7 @@ from regard.look.methods import METHODS
 from regard.look.records import KINDS
 from regard.tasks.result import LookOptions
 
-# One file: the model, the runtime, the page. It opens from the disk, and no connection is made to anywhere.
+# One file with the model, the runtime and the page. It opens from the disk and makes no connection.
 
 RUNTIME = (
     "vectors.js", "module.js", "layers.js", "positions.js", "scores.js", "attention.js", "transformer.js",
@@ -41,7 +41,7 @@ START = 'begin(document.getElementById("regard"), JSON.parse(document.getElement
 
 
 def whole_page(tree: dict[str, Any], title: str) -> str:
-    """`tree`: {about, model, check?}, see `page/main.js`."""
+    """Return the page for `tree`: {about, model, check?}, see `page/main.js`."""
     parts = [
         look.script(),
         _script("regard.serve", "page/examples.js"),
@@ -55,7 +55,7 @@ def whole_page(tree: dict[str, Any], title: str) -> str:
 
 
 def runtime() -> str:
-    """In a scope of its own, which it leaves under two names."""
+    """Return the JavaScript of the runtime, in a scope that exposes two names."""
     modules = "\n".join(_script("regard.exporters.html", f"runtime/{name}") for name in RUNTIME)
     return f"const {{ Exported, Tokenizer }} = (() => {{\n{modules}\nreturn {{ Exported, Tokenizer }};\n}})();"
 
@@ -70,7 +70,7 @@ def _read(package: str, name: str) -> str:
 
 FILE = "index.html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-PATIENCE = 300  # seconds for a browser to answer all inputs of a check
+PATIENCE = 300  # seconds for a browser to compute all inputs of a check
 EXAMPLES = 6
 
 
@@ -84,7 +84,7 @@ class Html(Format):
     def require(self, *, check: bool) -> None:
         if check and browser() is None:
             raise CallError(
-                "export to html is checked by a browser, and there is no Chromium or Chrome on the PATH: install one, "
+                "the check of an html export needs Chromium or Chrome on the PATH: install one, "
                 "or export with --no-check"
             )
 
@@ -92,11 +92,11 @@ class Html(Format):
 class HtmlPlan(ExportPlan):
     library = "regard"
     tags = ("attention", "html")
-    how = f"Open {FILE} in a browser, from the disk or from anywhere. It needs no network and sends nothing."
+    how = f"Open {FILE} in a browser, from the disk or a server. It needs no network and sends nothing."
 
     def __init__(self, run: Run, dtype: str) -> None:
         self.run, self.dtype = run, dtype
-        self.input, self.output = described_input(run), described_output(run)  # these refuse
+        self.input, self.output = described_input(run), described_output(run)  # these raise a RefusalError
         _, numbers = module_tree(run.model)
         size = sum(one.numel() for one in numbers.tensors) * (2 if dtype == "float16" else 4) * 4 / 3
         numbers_only = f"{size / 1e6:.1f} MB are the numbers of the model"
@@ -107,7 +107,7 @@ class HtmlPlan(ExportPlan):
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
         expected = [expected_of(self.run, self.output["kind"], one) for one in inputs]
-        with tempfile.TemporaryDirectory() as place:  # the same page, with questions in it
+        with tempfile.TemporaryDirectory() as place:  # the same page, with the inputs of the check
             page = Path(place) / "check.html"
             page.write_text(self._page([asked for _, asked in expected]), encoding="utf-8")
             answers = _answers(page)
@@ -117,7 +117,7 @@ class HtmlPlan(ExportPlan):
             yield Comparison(name, far, answer["place"], said, theirs, is_tie(self.run, one, said, theirs))
 
     def stand_in(self, folder: Path) -> nn.Module:
-        """Numbers of the file are float16, and the page computes with more digits."""
+        """Return the model with float16 weights; the page computes in higher precision."""
         return round_weights(self.run.model, getattr(torch, self.dtype))
 
     def _page(self, check: list[dict[str, Any]] | None = None) -> str:
@@ -137,7 +137,7 @@ def _about(run: Run, examples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _examples(run: Run) -> list[dict[str, Any]]:
-    """Of its own validation data, where that is still there."""
+    """Return examples of the validation data, if it still exists."""
     try:
         found = run.examples(EXAMPLES)
     except (RegardError, OSError):
@@ -155,7 +155,7 @@ def _examples(run: Run) -> list[dict[str, Any]]:
 
 @torch.inference_mode()
 def expected_of(run: Run, kind: str, one: Any) -> tuple[str, dict[str, Any]]:
-    """What the run says of an input, and the question with its logits for the page."""
+    """Return the output of the run for an input, and the entry of the check with its logits for the page."""
     input, model = run.job.input, run.model
     item = input.read(one)
     source = input.collate([item])
@@ -180,16 +180,16 @@ def _encode_numbers(numbers: Tensor) -> str:
 
 
 def browser() -> str | None:
-    """Chromium or Chrome, where there is one."""
+    """Return the path of Chromium or Chrome, if installed."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 def _answers(page: Path) -> list[dict[str, Any]]:
-    """Opened from the disk, without a network, and what it wrote."""
+    """Open the page from the disk without a network, and return what it wrote."""
     program = browser()
     assert program is not None, "Html.require asks first"
     alone = ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={page.parent / 'browser'}"]
-    rights = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # Chromium wants that of root
+    rights = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # Chromium requires it for root
     command = [program, "--headless", "--disable-gpu", *rights, *alone, "--dump-dom", page.as_uri()]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -1,4 +1,4 @@
-"""What a page needs of a run beside its numbers: how an input is read, and how an output is written."""
+"""Data of a run for its page, beside the weights: how inputs are read and outputs are written."""
 
 import base64
 import json
@@ -23,12 +23,12 @@ from regard.tasks.labels.output import LabelsOutput
 from regard.tasks.text.continuation import Continuation
 from regard.tasks.text.output import TextOutput
 
-# A model as a tree of modules that the runtime for browsers builds again: class, settings, parameters, parts.
+# A model as a tree of modules for the browser runtime: class, settings, parameters, parts.
 #
-# Nothing here knows a job. A module of Python is written down under its own names, and `runtime/` has a class of the
-# same name with the same equation. What it has no class for is refused by name.
+# This code knows no job. A Python module is stored under its names, and `runtime/` has a class of the same name with
+# the same equation. Modules without such a class raise a RefusalError with their name.
 
-# The classes of the runtime, and the buffers that each needs. What another buffer holds is computed again.
+# The classes of the runtime, and the buffers that each needs. Other buffers are computed again.
 KNOWN: dict[str, tuple[str, ...]] = dict.fromkeys(
     (
         "Additive", "Attended", "Attention", "AttentionPooling", "Bert", "Bilinear", "Block", "Captioner", "Classifier",
@@ -40,11 +40,11 @@ KNOWN: dict[str, tuple[str, ...]] = dict.fromkeys(
     ),
     (),
 ) | {"Alibi": ("slopes",), "PictureEncoder": ("mean", "deviation"), "Rotary": ("frequency",)}  # fmt: skip
-SILENT = (Dropout, nn.Dropout, nn.Dropout2d, WordDropout)  # they do nothing outside of training
+SILENT = (Dropout, nn.Dropout, nn.Dropout2d, WordDropout)  # no effect outside of training
 
 
 class Numbers(NamedTuple):
-    """All parameters, one after the other; what is shared stands there once."""
+    """All parameters in one array; shared parameters are stored once."""
 
     tensors: list[Tensor]
     places: dict[int, int]
@@ -92,7 +92,7 @@ def _tree(module: nn.Module, numbers: Numbers, name: str) -> Any:
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
-    """Numbers, words and lists of them that a module has as attributes."""
+    """Return the attributes of a module that are numbers, strings or lists of them."""
     found: dict[str, Any] = {}
     for key, value in vars(module).items():
         if isinstance(value, Role):
@@ -110,12 +110,12 @@ def _plain(value: object) -> bool:
     return value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, torch.dtype))
 
 
-BERT = ["BertNormalizer", "BertPreTokenizer"]  # how text is cut before WordPiece
+BERT = ["BertNormalizer", "BertPreTokenizer"]  # the split before WordPiece
 
 
 @runtime_checkable
 class HasModel(Protocol):
-    """As much of a run as a page needs."""
+    """The parts of a run that a page needs."""
 
     @property
     def job(self) -> Any: ...
@@ -149,7 +149,7 @@ def described_input(run: HasModel) -> dict[str, Any]:
             "kind": "text", "tokenizer": tokenizer(given.tokenizer), "first": first, "end": frame.end, "max_length": cut
         }  # fmt: skip
     kinds = " and ".join(given.kinds)
-    raise RefusalError(f"a page takes one text or one picture, and what comes in here is something else ({kinds})")
+    raise RefusalError(f"a page supports one text or one picture as input, not {kinds}")
 
 
 def described_output(run: HasModel) -> dict[str, Any]:
@@ -180,16 +180,16 @@ def described_output(run: HasModel) -> dict[str, Any]:
             "alpha": how.length_penalty, "gnmt": False, "max_length": how.max_length, "min_length": how.min_length,
             "forbidden": [PAD, START] if how.unknown else [PAD, START, UNK],
         }  # fmt: skip
-    raise RefusalError(f"a page cannot write {made.unit} yet: text and labels only")
+    raise RefusalError(f"a page cannot write {made.unit}: only text and labels")
 
 
 def tokenizer(one: Tokenizer) -> dict[str, Any]:
-    """A vocabulary as the runtime reads it."""
+    """Return a vocabulary in the form that the runtime reads."""
     spec = json.loads(one.to_json())
     as_bert = [(spec[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer")] == BERT
     unknown = one.specials.unk is None and one.kind not in ("byte", "bytes")
     if unknown or (one.kind == "wordpiece" and not as_bert):
-        raise RefusalError(f"the runtime for browsers does not know such tokenizers of kind {one.kind}")
+        raise RefusalError(f"the runtime for browsers does not support this tokenizer of kind {one.kind}")
     model, normalizer = spec["model"], json.dumps(spec["normalizer"])
     vocabulary, scores = model["vocab"], []
     if isinstance(vocabulary, dict):

@@ -1,1 +1,1 @@
-"""Graphs for ONNX Runtime and whatever else reads ONNX: of every model, with any score, without torch."""
+"""Export to ONNX, for ONNX Runtime and other readers: every model, with any score function, without torch."""

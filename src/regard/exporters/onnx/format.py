@@ -1,8 +1,8 @@
-"""A run as ONNX graphs, with the files that say how inputs become tensors.
+"""Export a run as ONNX graphs, with files that define how inputs become tensors.
 
 Seq2Seq            encoder, decoder (one step), scorer      `seq2seq.py`
-LanguageModel      decoder (any number of steps)            `language.py`
-all others         what they say at once                    `calls.py`
+LanguageModel      decoder (any number of steps)            `seq2seq.py`
+all others         one graph for each call                  `graph.py`
 """
 
 import json
@@ -50,10 +50,9 @@ HELPERS = ("language_model", "rerank")  # of `decoding`
 
 
 def helpers(run: Run) -> Iterator[tuple[str, ExportRequest]]:
-    """Runs that help another one (`other_run.py`): their exports are folders in its own, by the setting that names
-    them.
+    """Yield the auxiliary models of a run (`auxiliary_models.py`), to export into folders named after their settings.
 
-    They are float32 always: what other numbers cost is measured with the run's own helpers.
+    They are always float32: the cost of other dtypes is measured for the run alone.
     """
     how = getattr(run.recipe, "decoding", None)
     for name in HELPERS:
@@ -63,7 +62,7 @@ def helpers(run: Run) -> Iterator[tuple[str, ExportRequest]]:
 
 
 def _examples(run: Run) -> list[Any]:
-    """To trace its graphs with: any pictures will do; a text needs none."""
+    """Return inputs to trace graphs with: any pictures; none for texts."""
     data: Any = run.recipe.data
     if run.job.input.kind != "image":
         return []
@@ -84,14 +83,14 @@ class Onnx(Format):
     def plan(self, request: ExportRequest) -> ExportPlan:
         model = request.run.model
         if getattr(getattr(request.run.recipe, "decoding", None), "coverage_penalty", 0.0) and not request.attention:
-            raise CallError("decoding.coverage_penalty needs to know where the model looks: leave --no-attention out")
+            raise CallError("decoding.coverage_penalty needs attention weights: remove --no-attention")
         if isinstance(model, Seq2Seq):
             return SearchPlan(request)
         if isinstance(model, LanguageModel):
             return ContinuationPlan(request)
         if calls_of(model):
             return CallsPlan(request)
-        raise RefusalError(f"no graph is known of {type(model).__name__}")
+        raise RefusalError(f"there is no ONNX graph for {type(model).__name__}")
 
 
 class GraphPlan(ExportPlan):
@@ -108,14 +107,14 @@ class GraphPlan(ExportPlan):
 
     @abstractmethod
     def graphs(self) -> list[Graph]:
-        """The parts that the runtime loads one by one."""
+        """Return the graphs; the runtime loads each of them separately."""
 
     def constants(self) -> dict[str, float]:
-        """Numbers that whoever uses the graphs has to know."""
+        """Return the constants that a user of the graphs needs."""
         return {}
 
     def examples(self) -> list[Any]:
-        """Two of the inputs, the longest, to trace the graphs with."""
+        """Return the two longest inputs, to trace the graphs with."""
         return sorted(self.wish.inputs, key=lambda one: self.input.length(self.input.read(one)))[-2:] * 2
 
     def write(self, folder: Path) -> None:
@@ -139,7 +138,7 @@ class GraphPlan(ExportPlan):
 
 
 def growing(inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """One of them, then two, then three, …: other numbers of rows than the graphs were traced with."""
+    """Yield batches of one, two, three, … inputs: sizes that the graphs were not traced with."""
     done, size = 0, 1
     while done < len(inputs):
         yield inputs[done : done + size]
@@ -147,7 +146,7 @@ def growing(inputs: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 class CallsPlan(GraphPlan):
-    """What says all at once. A drawer's language model writes its codes first."""
+    """Plan of a model that predicts in one call. A text-to-image model generates its codes first."""
 
     def __init__(self, request: ExportRequest) -> None:
         super().__init__(request)
@@ -186,7 +185,7 @@ class CallsPlan(GraphPlan):
         return found
 
     def say(self, model: nn.Module, inputs: Sequence[Any]) -> list[str]:
-        """Numbers alone are no text that could be equal."""
+        """Return the outputs as texts to compare; empty for outputs that are only numbers."""
         if isinstance(model, Embedder | Forecaster):
             return [""] * len(inputs)
         return [one.text for one in self.output.predict(model, inputs)]
@@ -199,7 +198,7 @@ class SearchPlan(GraphPlan):
         return seq2seq.seq2seq_graphs(model, self.source(self.examples()[:2]), self.wish.attention)
 
     def compare(self, folder: Path, inputs: Sequence[Any]) -> Iterator[Comparison]:
-        """Logits by the graphs; texts as `regard predict` finds them, in the run and in its export."""
+        """Compare logits by the graphs, and texts by `regard predict`, of the run and of its export."""
         model, other, light = self.run.model, self.stand_in(folder), load(folder)
         assert isinstance(model, Seq2Seq)
         assert isinstance(other, GraphSeq2Seq)

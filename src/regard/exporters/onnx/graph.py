@@ -1,4 +1,4 @@
-"""One graph: a module with named tensors in and out, written by torch's exporter and looked over by onnx."""
+"""An ONNX graph: a module with named input and output tensors, written by torch's exporter and checked by onnx."""
 
 import io
 import logging
@@ -31,7 +31,7 @@ ENDING = ".onnx"
 
 @dataclass(frozen=True)
 class Graph:
-    """`inputs`: an example of each, by name; `dynamic`: the dimensions of them that may be of any size."""
+    """A graph to write. `inputs`: an example of each, by name; `dynamic`: their dimensions of any size."""
 
     name: str
     module: nn.Module  # forward(*inputs) gives a tuple, in the order of `outputs`
@@ -51,9 +51,9 @@ class Graph:
                     input_names=list(self.inputs), output_names=list(self.outputs), verbose=False,
                     dynamic_shapes=(tuple(self._dims(name) for name in self.inputs),),
                 )  # fmt: skip
-            except Exception as error:  # the exporter has kinds of its own for each of its stages
-                told = str(error).rpartition("## Exception summary")[2].strip()  # before it stands advice
-                raise RegardError(f"torch could not write the graph {self.name!r}: {told[:500]}") from error
+            except Exception as error:  # each stage of the exporter has its exceptions
+                summary = str(error).rpartition("## Exception summary")[2].strip()  # advice precedes it
+                raise RegardError(f"torch could not write the graph {self.name!r}: {summary[:500]}") from error
             assert program is not None
             program.save(str(file))
         onnx.checker.check_model(str(file))
@@ -65,7 +65,7 @@ class Graph:
         return dict.fromkeys(self.dynamic.get(name, {}), torch.export.Dim.DYNAMIC)
 
     def about(self) -> dict[str, Any]:
-        """For graphs.json: what goes in, and what comes out."""
+        """Return the entry of graphs.json: inputs and outputs."""
         inputs = {
             name: {
                 "type": str(tensor.dtype).removeprefix("torch."),
@@ -77,7 +77,7 @@ class Graph:
 
 
 class Flat(nn.Module):
-    """A function of named tensors as a module; it holds the model, so that its weights are those of the graph."""
+    """A function of named tensors as a module; it holds the model, so the graph has its weights."""
 
     def __init__(self, model: nn.Module, names: Sequence[str], compute: Any) -> None:
         super().__init__()
@@ -100,14 +100,14 @@ class GraphSession:
         self.outputs = [one.name for one in self._session.get_outputs()]
 
     def __call__(self, tensors: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Those of the tensors that the graph reads; a graph leaves out inputs that change nothing."""
+        """Run the graph on the tensors that it reads; unused inputs are not in the graph."""
         given = {name: np.asarray(tensors[name]) for name in self.inputs}
         found = self._session.run(self.outputs, given)
         return {name: torch.from_numpy(np.asarray(one)) for name, one in zip(self.outputs, found, strict=True)}
 
 
 def names_in(trace: Trace) -> list[str]:
-    """Of the attentions that were seen; of a model that has none, nothing."""
+    """Return the names of the recorded attentions; empty for a model without attention."""
     try:
         return list(trace.names)
     except RuntimeError:
@@ -115,18 +115,20 @@ def names_in(trace: Trace) -> list[str]:
 
 
 def weights_in(trace: Trace, names: Sequence[str]) -> list[Tensor]:
-    """Of the attentions that are to be given, if any, in the order in which they ran: while torch traces, modules are
-    not always those that have the names."""
+    """Return the weights of the requested attentions in the order in which they ran.
+
+    While torch traces, modules are not always those with the names.
+    """
     return [trace[name] for name in (trace.names if names else ())]
 
 
 def _quantize(file: Path) -> None:
-    """Weights of products as 8-bit integers, with a scale each; activations when they are known ("dynamic")."""
+    """Quantize weights of products to 8-bit integers with a scale each; activations at run time ("dynamic")."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = onnx.load(str(file))
-    del model.graph.value_info[:]  # the quantizer turns weights round, and would find sizes that were true before
+    del model.graph.value_info[:]  # the quantizer transposes weights, which makes these sizes wrong
     with _quiet():
         quantize_dynamic(model, str(file), weight_type=QuantType.QInt8)
     onnx.checker.check_model(str(file))
@@ -134,7 +136,7 @@ def _quantize(file: Path) -> None:
 
 @contextmanager
 def _quiet() -> Any:
-    """Without the exporter's diary."""
+    """Suppress the log lines of the exporter."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -145,14 +147,14 @@ def _quiet() -> Any:
         logging.disable(before)
 
 
-# What an encoder reads, as named tensors: a graph has no other inputs.
+# Inputs of encoders as named tensors.
 
 NAME = "source"
-LEAST = 3  # of an example's sizes that may change: torch takes 0 and 1 for constants
+LEAST = 3  # smallest size of a dynamic dimension in an example: torch takes 0 and 1 for constants
 
 
 def name_tensors(source: Any, name: str = NAME) -> dict[str, Tensor]:
-    """A tensor as it is; of a batch with several, each by the name of its field."""
+    """Return a single tensor under `name`, and the tensors of a batch under the names of its fields."""
     if isinstance(source, Tensor):
         return {name: source}
     found: dict[str, Tensor] = {}
@@ -162,7 +164,7 @@ def name_tensors(source: Any, name: str = NAME) -> dict[str, Tensor]:
 
 
 def rebuilt(like: Any, tensors: Mapping[str, Tensor], name: str = NAME) -> Any:
-    """The inverse: a batch of the same kind as `like`."""
+    """Invert `name_tensors`: return a batch of the same class as `like`."""
     if isinstance(like, Tensor):
         return tensors[name]
     return type(like)(*(rebuilt(value, tensors, field) for field, value in _parts(like)))
@@ -170,13 +172,13 @@ def rebuilt(like: Any, tensors: Mapping[str, Tensor], name: str = NAME) -> Any:
 
 def _parts(source: Any) -> Iterator[tuple[str, Any]]:
     if not (is_dataclass(source) or hasattr(source, "_fields")):
-        raise TypeError(f"{type(source).__name__} is no batch of tensors")
+        raise TypeError(f"{type(source).__name__} is not a batch of tensors")
     names = [field.name for field in fields(source)] if is_dataclass(source) else source._fields
     return ((name, getattr(source, name)) for name in names)
 
 
 def sequences(tensors: Mapping[str, Tensor]) -> dict[str, dict[int, str]]:
-    """The dimensions that change from batch to batch: rows, and lengths of what is padded. Pictures have one size."""
+    """Return the dimensions that vary between batches: rows, and lengths of padded tensors. Pictures have one size."""
     found: dict[str, dict[int, str]] = {}
     for name, tensor in tensors.items():
         found[name] = {0: "batch"}
@@ -186,7 +188,7 @@ def sequences(tensors: Mapping[str, Tensor]) -> dict[str, dict[int, str]]:
 
 
 def long_enough(tensors: Mapping[str, Tensor], dynamic: Mapping[str, Mapping[int, str]]) -> dict[str, Tensor]:
-    """The same, with padding behind what is shorter than an example may be."""
+    """Pad tensors that are too short for an example."""
     return {
         name: F.pad(tensor, (0, 0) * (tensor.ndim - 2) + (0, LEAST - tensor.shape[1]))
         if 1 in dynamic[name] and tensor.shape[1] < LEAST
@@ -197,14 +199,14 @@ def long_enough(tensors: Mapping[str, Tensor], dynamic: Mapping[str, Mapping[int
 
 # Recurrent layers as the operators GRU and LSTM of ONNX, over sequences of any length.
 #
-# torch's exporter would unroll them to the length of its example. Gates stand in another order there (GRU: z r n for
-# our r z n; LSTM: i o f g for our i f g o), sequences come with time first, and both biases are one.
+# torch's exporter would unroll them to the length of its example. In ONNX, gates have another order (GRU: z r n for
+# our r z n; LSTM: i o f g for our i f g o), sequences have time first, and both biases are one tensor.
 
 GATES = {"GRU": (1, 0, 2), "LSTM": (0, 3, 1, 2)}
 
 
 def with_operators(model: nn.Module) -> nn.Module:
-    """A copy of the model, for tracing: outside of a graph its recurrent layers give zeros."""
+    """Return a copy of the model for tracing; outside of a graph its recurrent layers return zeros."""
     copy = deepcopy(model)
     for parent in list(copy.modules()):
         for name, child in list(parent.named_children()):
@@ -214,7 +216,7 @@ def with_operators(model: nn.Module) -> nn.Module:
 
 
 class Operator(nn.Module):
-    """In the place of an nn.GRU or nn.LSTM of one direction that has the batch first."""
+    """Replacement of a unidirectional nn.GRU or nn.LSTM with `batch_first`."""
 
     def __init__(self, layers: nn.GRU | nn.LSTM) -> None:
         super().__init__()
@@ -252,26 +254,26 @@ class Operator(nn.Module):
         return y.transpose(0, 1), last[0] if self.kind == "GRU" else last
 
 
-# What says all at once: methods of a model, each of them one graph.
+# Models that predict in one call: each method is one graph.
 #
-# Classifier, Tagger   model             what comes in → logits
+# Classifier, Tagger   model             input → logits
 # Embedder             model             tokens → a vector
-# Forecaster           model             the past, what is known ahead → values of each step, target and quantile
+# Forecaster           model             the past, known future → values of each step, target and quantile
 # Reader               model             question, document → two pointers; place 0 is *no answer*
 # TwoTowers            image, text       pictures, tokens → vectors of length 1
-# Drawer               picture_decoder   codes, how many of them are there → pixels
-#                      picture_encoder   pixels → codes; its graph `decoder` (`language.py`) writes them
+# TextToImage          picture_decoder   codes, their number → pixels
+#                      picture_encoder   pixels → codes; its graph `decoder` (`seq2seq.py`) generates them
 
 
 class GraphCall(NamedTuple):
-    """`part.method(*arguments)` gives `outputs`; an argument that is a batch gives the names of its fields."""
+    """A call `part.method(*arguments)` with its `outputs`; a batch as an argument has the names of its fields."""
 
     graph: str
     method: str
     outputs: tuple[str, ...]
     arguments: tuple[str, ...] = (NAME,)
     part: str = ""  # the module, by its path in the model
-    fixed: bool = False  # whether rows alone may be of any number, and lengths are the model's own
+    fixed: bool = False  # whether only the number of rows varies; lengths are those of the model
 
     def ask(self, model: nn.Module, inputs: Sequence[Any]) -> list[Tensor]:
         found = getattr(model.get_submodule(self.part), self.method)(*inputs)
@@ -282,7 +284,7 @@ class GraphCall(NamedTuple):
         return {name: tensor for argument, one in pairs for name, tensor in name_tensors(one, argument).items()}
 
     def to_graph(self, model: nn.Module, inputs: Sequence[Any], attention: bool) -> Graph:
-        """`inputs`: an example of its arguments."""
+        """Return the graph of this call; `inputs` are an example of its arguments."""
         model = with_operators(model)
         tensors = self.tensors(inputs)
         dynamic = {name: {0: "batch"} for name in tensors} if self.fixed else sequences(tensors)
@@ -320,9 +322,9 @@ def calls_of(model: nn.Module) -> tuple[GraphCall, ...]:
 
 
 def arguments(run: Run, call: GraphCall, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What a call is given for some inputs of the job: a row for each."""
+    """Return the arguments of a call for some inputs of the job: a row for each."""
     model, output, input = run.model, run.job.output, run.job.input
-    if isinstance(model, TextToImage):  # any codes will do, and the pictures of any
+    if isinstance(model, TextToImage):  # any codes and pictures serve
         generator = torch.Generator().manual_seed(len(inputs))
         codes = torch.randint(len(model.tokenizer.codebook.table), (len(inputs), model.regions), generator=generator)
         drawn = model.regions - torch.arange(len(inputs)) % model.regions

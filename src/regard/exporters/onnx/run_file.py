@@ -1,7 +1,7 @@
-"""What a program without torch has to know of a run beside its graphs: `regard.light` reads it.
+"""Files of a run that a program without torch reads beside its graphs (`regard.light`).
 
 config.yaml   the recipe: how inputs are read, and how outputs are decoded
-run.json      what the model itself decides: tokens around a text, regions of a picture, who attends to what
+run.json      facts of the model: tokens around a text, regions of a picture, axes of each attention
 """
 
 import json
@@ -42,7 +42,7 @@ from regard.tasks.vector.encode import VectorOutput
 from regard.tasks.vector.match import Match
 
 EXAMPLES = 6
-KINDS: dict[type, str] = {  # what is first is a kind of what comes later
+KINDS: dict[type, str] = {  # a class before its base class
     Transcription: "transcript", TextOutput: "text", Continuation: "continuation", LabelsOutput: "labels",
     TagsOutput: "tags", VectorOutput: "vector", SpanOutput: "span", ValuesOutput: "values", Match: "towers",
     PictureOutput: "drawing",
@@ -90,7 +90,7 @@ TEXTS = {WordsInput: "words", TwoTextsInput: "texts"}
 
 
 def _reads(input: Input, model: Any, one: Any) -> dict[str, Any]:
-    """`one`: an example of it."""
+    """Return the facts on the input; `one` is an example."""
     if isinstance(input, JointInput):
         both = zip(JointItem._fields, (input.first, input.second), input.read(one), strict=True)
         return {"kind": "two"} | {side: _reads(part, model, item) for side, part, item in both}

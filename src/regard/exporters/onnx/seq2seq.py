@@ -1,11 +1,11 @@
-"""Graphs of what writes text over a memory.
+"""Graphs of models that generate text.
 
     encoder   source → the state before the first step; of a model with CTC also `ctc`
     decoder   token, state → logits of the next token, state: one step for each row
-    scorer    source, target → logits of every step at once, where no step waits for the one before
+    scorer    source, target → logits of all steps at once, if no step needs the one before
 
-A state is a list of tensors, rows first but for those of recurrent layers (`hidden`, `cell`: layers first). Rows are
-repeated and chosen by whoever searches, so that any search can be written over these graphs.
+A state is a list of tensors, rows first, except those of recurrent layers (`hidden`, `cell`: layers first). The search
+repeats and selects rows, so any search works with these graphs.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def seq2seq_graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
     _read(model, source, first)
     tokens = torch.full((len(next(iter(tensors.values()))),), START)
     target = torch.tensor([[5, 4, END], [4, END, 0]])[: len(tokens)]
-    # After one step, so that no size of the example is 0 or 1, which torch takes for a constant.
+    # After one step: torch takes sizes 0 and 1 for constants.
     past = {**state, **_next(model, tokens, state, changing)[1]}
     with after:
         past = {**past, **_next(model, tokens, past, changing)[1]}
@@ -84,13 +84,13 @@ def seq2seq_graphs(model: Seq2Seq, source: Any, attention: bool) -> list[Graph]:
 
 
 def _one_by_one(model: Seq2Seq) -> bool:
-    """Whether each step waits for the one before, so that there is no graph of all of them."""
+    """Return whether each step needs the one before, so that no graph computes all steps at once."""
     decoder = model.decoder
     return isinstance(decoder, RecurrentDecoder) and (decoder.context == "previous" or decoder.input_feeding)
 
 
 def _read(model: Seq2Seq, source: Any, trace: Trace | None = None) -> Memory:
-    """What the encoder makes of a source, always with a mask; `trace` sees how it was read."""
+    """Encode a source, always with a mask; `trace` records the attention."""
     with trace or Trace(model):
         memory = model.encode(source)
     mask = torch.ones_like(memory.vectors[..., 0]) > 0 if memory.mask is None else memory.mask
@@ -98,7 +98,7 @@ def _read(model: Seq2Seq, source: Any, trace: Trace | None = None) -> Memory:
 
 
 def ctc_scores(model: Seq2Seq, memory: Memory) -> Tensors:
-    """log p of each token, or of the blank (0), at each vector of the memory; beyond its end, the blank for certain."""
+    """Return log p of each token, or of the blank (0), at each vector of the memory; after its end, p(blank) = 1."""
     if not isinstance(model, SpeechToText) or model.ctc is None:
         return {}
     assert memory.mask is not None
@@ -109,7 +109,7 @@ def ctc_scores(model: Seq2Seq, memory: Memory) -> Tensors:
 
 
 def start(model: Seq2Seq, memory: Memory) -> Tensors:
-    """The state before the first step, one row for each of the source."""
+    """Return the state before the first step, with a row for each row of the source."""
     decoder = model.decoder
     if isinstance(decoder, RecurrentDecoder):
         state = decoder.start(memory)
@@ -130,7 +130,7 @@ def start(model: Seq2Seq, memory: Memory) -> Tensors:
 
 
 def _next(model: Seq2Seq, tokens: Tensor, state: Tensors, changing: Sequence[str]) -> tuple[Tensor, Tensors]:
-    """Logits of the next token, and those tensors of the state that a step changes."""
+    """Return the logits of the next token, and the tensors of the state that a step changes."""
     decoder, rows = model.decoder, tokens.shape[0]
     if isinstance(decoder, RecurrentDecoder):
         mask = state.get("mask")
@@ -154,7 +154,7 @@ def _next(model: Seq2Seq, tokens: Tensor, state: Tensors, changing: Sequence[str
 
 
 def _memory_part(state: Tensors) -> list[str]:
-    """What belongs to the memory, which a step only reads."""
+    """Return the tensors of the memory; a step only reads them."""
     return [name for name in state if name.startswith("memory_") or name in ("mask", "key", "value", "summary")]
 
 
@@ -168,9 +168,9 @@ def _dims(name: str, tensor: Tensor) -> dict[int, str]:
     return {0: "rows", 1: "memory"} if name in ("mask", "key", "value") else {0: "rows"}
 
 
-# The graph of a language model: tokens and keys and values of those before → logits, keys and values.
+# The graph of a language model: tokens, and keys and values of the tokens before → logits, keys and values.
 #
-# With nothing before (a length of 0) it scores a whole text; with one token a row it is a step of writing.
+# With no tokens before (length 0) it scores a whole text; with one token a row it is a step of generation.
 
 ROWS, PAST, NEW = 2, 3, 4  # sizes of the example
 

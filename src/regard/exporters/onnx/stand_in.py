@@ -1,7 +1,6 @@
-"""The run's model, with ONNX Runtime in the place of its weights.
+"""Adapters that give exported graphs the interface of the run's model, computed by ONNX Runtime.
 
-Whatever asks the model (search, scores, the check) can ask the graphs in the same words, so that an export is compared
-and measured by the code that the run itself is used by.
+Search, scores and the check call the graphs as they call the model, so one code serves the run and its export.
 """
 
 from collections.abc import Mapping
@@ -47,7 +46,7 @@ def stand_in(model: nn.Module, folder: Path) -> nn.Module:
 
 
 def _kind_of(model: nn.Module, call: Any) -> Any:
-    """What a method gives: one tensor as it is, or several by their names."""
+    """Return the result class of a method: one tensor, or several by name."""
     if len(call.outputs) == 1:
         return lambda one: one
     return getattr(type(model.get_submodule(call.part)), call.method).__annotations__["return"]
@@ -55,12 +54,12 @@ def _kind_of(model: nn.Module, call: Any) -> Any:
 
 @dataclass(frozen=True)
 class GraphState:
-    """The tensors that go from step to step."""
+    """Tensors that a step passes to the next."""
 
     tensors: Tensors
     rows: int
-    weights: Tensor | None = None  # N K: where the last step looked, of one that is watched
-    watched: str = ""  # the output that says so
+    weights: Tensor | None = None  # (N, K): attention weights of the last step
+    watched: str = ""  # the output of the graph with these weights
     joins: ClassVar[bool] = False  # rows share their lengths
 
     @property
@@ -69,7 +68,7 @@ class GraphState:
 
     @property
     def length(self) -> int:
-        """Tokens that were read, where keys and values tell."""
+        """Return the number of tokens read, if keys and values show it."""
         return next(tensor.shape[2] for name, tensor in self.tensors.items() if name.startswith("past_"))
 
     def select(self, rows: Tensor) -> "GraphState":
@@ -77,32 +76,32 @@ class GraphState:
         return GraphState(taken, len(rows), None if self.weights is None else self.weights[rows], self.watched)
 
     def join(self, other: Any) -> "GraphState":
-        raise TypeError("rows of this state share their lengths: nobody joins them")
+        raise TypeError("rows of this state share their lengths: no row can join them")
 
     def after(self, found: Tensors) -> "GraphState":
         new = {name.removeprefix("next_"): value for name, value in found.items() if name.startswith("next_")}
-        weights = found[self.watched].mean(1)[:, 0] if self.watched else None  # N H 1 K
+        weights = found[self.watched].mean(1)[:, 0] if self.watched else None  # (N, H, 1, K) → (N, K)
         return GraphState({**self.tensors, **new}, self.rows, weights, self.watched)
 
 
 @dataclass(frozen=True)
 class OnnxStart(Memory):
-    """In the place of a memory: the state that the graph `encoder` gave of it, and its CTC, where it has one."""
+    """Memory that holds the state returned by the graph `encoder`, and its CTC scores, if any."""
 
     state: GraphState | None = None
     ctc: Tensor | None = None
 
 
 class GraphSeq2Seq(Seq2Seq):
-    """Its features are logits already."""
+    """Seq2Seq over graphs, whose features are logits."""
 
     def __init__(self, like: Seq2Seq, folder: Path) -> None:
         nn.Module.__init__(self)
-        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # where it is: on the CPU
+        self.pad, self.anchor = like.pad, nn.Parameter(torch.zeros(0))  # its device: the CPU
         self._encoder, self._decoder = (GraphSession(folder / f"{name}{ENDING}") for name in ("encoder", "decoder"))
         roles = {name: getattr(module, "role", None) for name, module in like.named_modules()}
         cross = {name: role.layer for name, role in roles.items() if isinstance(role, Role) and role.kind == "cross"}
-        self._last = max(cross, key=lambda name: cross[name], default="")  # the one that coverage watches
+        self._last = max(cross, key=lambda name: cross[name], default="")  # the attention that coverage uses
         scorer = folder / f"scorer{ENDING}"
         self._scorer = GraphSession(scorer) if scorer.is_file() else None
 
@@ -126,7 +125,7 @@ class GraphSeq2Seq(Seq2Seq):
         return found["logits"], state.after(found)
 
     def features(self, memory: Memory, target: Tensor) -> Tensor:
-        """Step by step, each told what stands before it."""
+        """Return the logits of all steps, computed one by one with the target as input."""
         state, found = self.start(memory), []
         for tokens in torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1).T:
             logits, state = self.step(tokens, state)
@@ -137,16 +136,16 @@ class GraphSeq2Seq(Seq2Seq):
         return features
 
     def note_scores(self, source: Any, target: Tensor) -> Tensor | None:
-        """Logits of every step at once, where there is a graph of them."""
+        """Return the logits of all steps at once, if there is a graph `scorer`."""
         return None if self._scorer is None else self._scorer({**name_tensors(source), "target": target})["logits"]
 
 
 class GraphSpeechToText(GraphSeq2Seq, SpeechToText):
-    """With a second opinion on its texts."""
+    """Speech model over graphs, with CTC scores."""
 
     def __init__(self, like: Seq2Seq, folder: Path) -> None:
         GraphSeq2Seq.__init__(self, like, folder)
-        self.ctc = nn.Identity()  # it has one, in its graph
+        self.ctc = nn.Identity()  # the graph computes it
 
     def ctc_scores(self, memory: Memory) -> Tensor:
         assert isinstance(memory, OnnxStart)
