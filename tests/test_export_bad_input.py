@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_nothing(to, run, tmp_path):
 def test_bad_inputs_and_unfinished_runs_get_a_sentence(to, run, tmp_path):
     lines = tmp_path / "lines.txt"
     for content, said in (
-        (None, r"lines\.txt"), (b"\xff\xfe\x00text", "UTF-8"), (b"\n  \n", "no input to check the export with; give --check")
+        (None, r"lines\.txt"), (b"\xff\xfe\x00text", "UTF-8"), (b"\n  \n", "no input to check the export with; give")
     ):  # fmt: skip
         if content is not None:
             lines.write_bytes(content)

@@ -146,19 +146,19 @@ def test_places_of_pieces_in_the_text(tiny, tmp_path):
 def test_what_is_not_understood_is_named_and_nothing_is_written(tmp_path):
     bert(tmp_path / "hf")
     changed(tmp_path / "hf", position_embedding_type="relative_key")
-    with pytest.raises(CallError, match=r"position_embedding_type='relative_key' is not understood; only 'abs"):
+    with pytest.raises(CallError, match=r"position_embedding_type='relative_key' is not supported; only 'abs"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
     changed(tmp_path / "hf", position_embedding_type="absolute", hidden_act="mish")
-    with pytest.raises(CallError, match=r"hidden_act='mish' is not understood"):
+    with pytest.raises(CallError, match=r"hidden_act='mish' is not supported"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
     changed(tmp_path / "hf", hidden_act="gelu", num_hidden_layers=1)
-    with pytest.raises(RegardError, match=r"16 weights are not understood.*encoder\.layer\.1\.attention"):
+    with pytest.raises(RegardError, match=r"16 weights are not supported.*encoder\.layer\.1\.attention"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
     changed(tmp_path / "hf", num_hidden_layers=3)
     with pytest.raises(RegardError, match=r"encoder\.layer\.2\.attention\.self\.query\.weight' is missing"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
     changed(tmp_path / "hf", model_type="deberta")
-    with pytest.raises(CallError, match="model_type='deberta' is not understood"):
+    with pytest.raises(CallError, match="model_type='deberta' is not supported"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -217,7 +217,7 @@ def test_a_missing_source_says_what_may_be_given():
         find("runs/nowhere/at/all")
     with pytest.raises(CallError, match="the package no-such-thing is not installed"):
         find("package:no-such-thing")
-    with pytest.raises(CallError, match="the package tokenizers should hold one model"):
+    with pytest.raises(CallError, match="the package tokenizers must hold one model"):
         find("package:tokenizers")
 
 

@@ -59,7 +59,7 @@ def test_a_tagger(tmp_path):
 
 def test_other_heads_are_not_taken_for_one_of_texts(tmp_path):
     randomise(transformers.BertForMultipleChoice(transformers.BertConfig(**SIZES)), tmp_path / "hf")
-    with pytest.raises(CallError, match=r"architectures=\['BertForMultipleChoice'\] is not understood"):
+    with pytest.raises(CallError, match=r"architectures=\['BertForMultipleChoice'\] is not supported"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
 
 

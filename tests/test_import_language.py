@@ -122,9 +122,9 @@ def test_gpt2_from_vocabulary_and_merges(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"attention_bias": True}, "attention_bias=True is not understood"),
-        ({"hidden_act": "gelu"}, "hidden_act='gelu' is not understood"),
-        ({"head_dim": 8}, "head_dim=8 is not understood; only 4 is"),
+        ({"attention_bias": True}, "attention_bias=True is not supported"),
+        ({"hidden_act": "gelu"}, "hidden_act='gelu' is not supported"),
+        ({"head_dim": 8}, "head_dim=8 is not supported; only 4 is"),
         ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}}, "stretched .'linear'."),
     ],
 )
@@ -233,10 +233,10 @@ def test_a_gguf_file_is_the_model_it_was_made_of(tmp_path):
 def test_a_gguf_file_that_is_not_understood_says_why(tmp_path):
     theirs = llama(tmp_path / "hf")
     gguf_file(tmp_path / "hf", theirs, tmp_path / "other.gguf", architecture="falcon")
-    with pytest.raises(CallError, match=r"general\.architecture='falcon' is not understood"):
+    with pytest.raises(CallError, match=r"general\.architecture='falcon' is not supported"):
         import_model(str(tmp_path / "other.gguf"), tmp_path / "run")
     gguf_file(tmp_path / "hf", theirs, tmp_path / "pre.gguf", pre="tekken")
-    with pytest.raises(CallError, match="cuts text by 'tekken', which is not understood"):
+    with pytest.raises(CallError, match="splits text by 'tekken', which is not supported"):
         import_model(str(tmp_path / "pre.gguf"), tmp_path / "run")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF and then nothing")
     with pytest.raises(RegardError, match=r"broken\.gguf cannot be read"):

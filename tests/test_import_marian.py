@@ -120,7 +120,7 @@ def test_greedy_translation_is_that_of_transformers(both):
 
 def test_what_is_not_understood_is_named(tmp_path):
     marian(tmp_path / "hf", scale_embedding=False)
-    with pytest.raises(CallError, match="scale_embedding=False is not understood; only True is"):
+    with pytest.raises(CallError, match="scale_embedding=False is not supported; only True is"):
         import_model(str(tmp_path / "hf"), tmp_path / "run")
     config = tmp_path / "hf" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"scale_embedding": True}))

@@ -57,8 +57,8 @@ def prove(compared: Iterable[Comparison], *, exact: bool) -> Proof:
             raise RegardError(f"the export gives no numbers (NaN): {one.place} of {excerpt(one.input)!r}")
         if exact and one.difference > TOLERANCE:
             raise RegardError(
-                f"the export is not equal to the run: {one.place} of {excerpt(one.input)!r} differs by {one.difference:.2g}, "
-                f"more than {TOLERANCE:g}; nothing was written"
+                f"the export is not equal to the run: {one.place} of {excerpt(one.input)!r} differs by "
+                f"{one.difference:.2g}, more than {TOLERANCE:g}; nothing was written"
             )
         if exact and one.ours != one.theirs and not one.tied:
             raise RegardError(
@@ -162,7 +162,7 @@ class Searched:
     longest: int  # maximum number of tokens of an output
 
     def held_against(self, ask: Callable[[bool], Sequence[int]]) -> tuple[list[int], list[int]]:
-        """Return the tokens of the run and of the export; `ask(greedy)` decodes with the export, by beam or greedily."""
+        """Return the tokens of the run and of the export; `ask(greedy)` decodes with the export."""
         if len(self.tokens) < self.longest:
             theirs = self._cut_at_end(ask(False))
             if len(theirs) < self.longest:

@@ -1,4 +1,4 @@
-"""Models that others trained: read from their files into runs of ours, and from there into new runs.
+"""Pretrained models: import their files as runs, and start new runs from them.
 
 found = regard.pretrained.encoder("runs/minilm")
 model = build_encoder(found.settings, found.tokenizer.size)

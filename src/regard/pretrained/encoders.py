@@ -1,4 +1,4 @@
-"""Encoders of text (BERT, MiniLM, ESM) become runs."""
+"""Import text encoders (BERT, MiniLM, ESM) as runs."""
 
 import json
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from regard.pretrained.sources import ConfigFile
 from regard.pretrained.tokenizer_files import wordpiece
 from regard.pretrained.weights import NO_DATA, Imported, WeightMap, Weights, linear, to_ours
 
-# What encoders of text have in common when they become runs: the body alone an `encode` run; with a head for texts a
-# `classify` run, with one for tokens a `tag` run, with one for questions an `answer` run.
+# Shared import of text encoders: the body alone becomes an `encode` run; with a head for texts a `classify` run, for
+# tokens a `tag` run, for questions an `answer` run.
 #
 # Heads for texts are linear in tanh(W x_0 + b), where x_0 is the vector of the first token. A head that is linear in
 # x_0 itself is written as W = ε, b = 0 and an output layer divided by ε: tanh x = x − x³/3 + …, and ε = 2⁻¹⁴ makes
-# the second term smaller than what float32 can hold. A power of two is lost in no rounding, so that `plain_head`
-# finds such a head again, number by number.
+# the second term smaller than float32 can represent. Scaling by a power of two is exact, so `plain_head` recovers
+# such a head exactly.
 
 SMALL = 2.0**-14  # ε above
 POOLER, HEAD, POINTERS = (
@@ -29,7 +29,7 @@ POOLER, HEAD, POINTERS = (
     linear("output", "classifier"),
     linear("pointers", "qa_outputs"),
 )
-TEXTS, TOKENS = "ForSequenceClassification", "ForTokenClassification"  # how the names of architectures end
+TEXTS, TOKENS = "ForSequenceClassification", "ForTokenClassification"  # suffixes of architecture names
 
 
 def encoder_run(
@@ -41,8 +41,9 @@ def encoder_run(
     folder: Path,
     notes: list[str],
 ) -> Imported:
-    """
-    weights    what is left of the file: the head, under BERT's names
+    """Return the run of an encoder.
+
+    weights    the remaining weights of the file: the head, under BERT's names
     body       the weights of the encoder, under our names
     """
     found = {f"encoder.{name}": tensor for name, tensor in body.items()}
@@ -66,7 +67,7 @@ def encoder_run(
 
 
 def plain_head(found: dict[str, Tensor]) -> bool:
-    """Whether the head is linear in the first vector; then without what made it so."""
+    """Return whether the head is linear in the first vector, and undo its scaling by ε."""
     pooler = found.get("encoder.pooler.weight")
     if pooler is None or not torch.equal(pooler, SMALL * torch.eye(len(pooler))):
         return False
@@ -96,7 +97,7 @@ def _classifier(
 ) -> tuple[dict[str, Any], Labels]:
     kind = config.get("architectures", [TEXTS])[0]
     if not kind.endswith(TEXTS):
-        raise CallError(f"{config.where}: architectures=[{kind!r}] is not understood; what is: *{TEXTS}, *{TOKENS}")
+        raise CallError(f"{config.where}: architectures=[{kind!r}] is not supported; supported: *{TEXTS}, *{TOKENS}")
     several = config.get("problem_type", "") == "multi_label_classification"
     labels = labels_of(config, separator="|" if several else None)
     recipe = {
@@ -130,9 +131,9 @@ def _tagger(config: ConfigFile, settings: dict[str, Any], name: str) -> tuple[di
 
 
 def labels_of(config: ConfigFile, separator: str | None = None) -> Labels:
-    """The classes by name. Files leave them out where they are the usual two, without names."""
+    """Return the class names. Files omit them for two classes without names."""
     if config.get("problem_type", "") == "regression":
-        raise CallError(f"{config.where}: problem_type='regression' is not understood: labels are classes here")
+        raise CallError(f"{config.where}: problem_type='regression' is not supported: labels must be classes")
     names = config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
     return Labels([names[number] for number in sorted(names, key=int)], LabelFormat(separator))
 
@@ -147,22 +148,22 @@ def _reader(settings: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _windows(settings: dict[str, Any]) -> dict[str, int]:
-    """Room for questions and overlap in proportion, where a model reads less than the usual 384 tokens."""
+    """Return the sizes of questions and of the overlap, scaled down for models that read fewer than 384 tokens."""
     most = min(384, settings["max_positions"])
     return {"max_question": min(64, most // 6), "overlap": min(128, most // 3)}
 
 
 def padded_with_zero(config: ConfigFile, tokenizer: Tokenizer, folder: Path) -> Tokenizer:
-    """The tokenizer, if its ids are those of the weights and padding is 0, as our encoders have it."""
+    """Return the tokenizer; raise a `CallError` unless its ids fit the weights and padding has the id 0."""
     if tokenizer.specials.pad != config.get("pad_token_id", 0) or tokenizer.specials.pad != 0:
-        raise CallError(f"{folder}: padding has the id {tokenizer.specials.pad}, and must have 0")
+        raise CallError(f"{folder}: padding has the id {tokenizer.specials.pad}; it must be 0")
     if tokenizer.size != config["vocab_size"]:
         raise CallError(f"{folder}: {tokenizer.size} tokens do not fit weights for {config['vocab_size']}")
     return tokenizer
 
 
 def _sentence_transformer(folder: Path, settings: dict[str, Any]) -> tuple[str, bool, int]:
-    """How a folder of sentence-transformers makes one vector: its pooling, whether of length 1, most tokens."""
+    """Return the pooling of a folder of sentence-transformers, whether it normalizes, and the maximum length."""
 
     def read(name: str) -> Any:
         file = folder / name
@@ -171,14 +172,14 @@ def _sentence_transformer(folder: Path, settings: dict[str, Any]) -> tuple[str, 
     modules = [module["type"].rsplit(".", 1)[-1] for module in read("modules.json") or []]
     strange = set(modules) - {"Transformer", "Pooling", "Normalize"}
     if strange:
-        raise CallError(f"{folder / 'modules.json'}: the module {sorted(strange)[0]} is not understood")
+        raise CallError(f"{folder / 'modules.json'}: the module {sorted(strange)[0]} is not supported")
     pooling = read("1_Pooling/config.json")
     modes = [
         mode.removeprefix("pooling_mode_") for mode, on in pooling.items() if mode.startswith("pooling_mode_") and on
     ]
     known = {"mean_tokens": "mean", "cls_token": "cls"}
     if len(modes) > 1 or any(mode not in known for mode in modes):
-        raise CallError(f"{folder / '1_Pooling/config.json'}: pooling by {', '.join(modes)} is not understood")
+        raise CallError(f"{folder / '1_Pooling/config.json'}: pooling by {', '.join(modes)} is not supported")
     longest = read("sentence_bert_config.json").get("max_seq_length") or settings["max_positions"]
     return known[modes[0]] if modes else "mean", "Normalize" in modules or not modules, longest
 
@@ -194,7 +195,7 @@ def read_bert(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     if weights.drop(r"cls\..*"):
         notes.append("the heads of pre-training (masked words, next sentence) are left out")
     found = to_ours(bert_table(config["num_hidden_layers"]), weights)
-    if not found["types.weight"].any():  # as `regard export` writes an encoder that has none
+    if not found["types.weight"].any():  # `regard export` writes zeros for an encoder without them
         settings["token_types"] = 0
         del found["types.weight"]
     tokenizer = padded_with_zero(config, wordpiece(folder), folder)
@@ -224,7 +225,7 @@ def _settings(config: ConfigFile) -> dict[str, Any]:
 
 
 def bert_table(layers: int) -> list[WeightMap]:
-    """The body."""
+    """Return the table of weights of the body."""
     found = [
         WeightMap("embedding.table.weight", ("embeddings.word_embeddings.weight",)),
         WeightMap("embedding.positions.table", ("embeddings.position_embeddings.weight",)),
@@ -245,13 +246,12 @@ def bert_table(layers: int) -> list[WeightMap]:
 
 # ESM (Rives et al. 2019, 10.1073/pnas.2016239118; Lin et al. 2022): BERT with norms before each part.
 #
-# It was made for proteins, but nothing in it is about them: of the encoders that others have, it is the one with
-# norms first, and so what our own encoders leave as. Two things differ from ours, and are put right here:
+# ESM was made for proteins, but its architecture is general: it is the public encoder with norms first, so our encoders
+# are exported as ESM. Two differences to ours are converted here:
 #
 #     positions   learned ones are counted from 1, and row 0 of their table is never read
-#     rotary      turns halves of a head's features, ours neighbors: features 0 … d/2 − 1 and d/2 … d − 1 of queries
-#     and
-#                 keys become 0 2 4 … and 1 3 5 …
+#     rotary      rotates halves of a head's features, ours rotates neighbors: features 0 … d/2 − 1 and d/2 … d − 1 of
+#                 queries and keys become 0 2 4 … and 1 3 5 …
 
 POSITIONS = {"absolute": "learned", "rotary": "rotary"}
 
@@ -290,12 +290,12 @@ def _esm_settings(config: ConfigFile) -> dict[str, Any]:
 
 
 def table_sizes(settings: Any) -> dict[str, Any]:
-    """What `table` has to know of the settings of an encoder."""
+    """Return the settings of an encoder that the table of weights depends on."""
     return {name: settings[name] for name in ("layers", "width", "heads", "positions", "embedding_norm")}
 
 
 def esm_table(layers: int, width: int, heads: int, positions: str, embedding_norm: bool) -> list[WeightMap]:
-    """The body."""
+    """Return the table of weights of the body."""
     found = [WeightMap("embedding.table.weight", ("embeddings.word_embeddings.weight",))]
     if positions == "learned":
         theirs = "embeddings.position_embeddings.weight"
@@ -316,6 +316,6 @@ def esm_table(layers: int, width: int, heads: int, positions: str, embedding_nor
 
 
 def neighbors(width: int, heads: int) -> Tensor:
-    """For rows of queries, keys and values: those of our order, as rows of theirs. Values stay as they are."""
+    """Return the rows of queries, keys and values in our order, as rows of theirs. Values keep their order."""
     rows = torch.arange(width).view(heads, 2, -1).transpose(1, 2).flatten()
     return torch.cat([rows, width + rows, 2 * width + torch.arange(width)])

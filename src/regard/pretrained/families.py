@@ -1,4 +1,4 @@
-"""Every family of models that can be read, and what reads it."""
+"""All families of pretrained models, and the functions that read them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ FAMILIES: dict[str, Callable[[ConfigFile, Weights, Path], Imported]] = {
 
 
 def read(path: Path, *, convert_pickle: bool = False) -> Imported:
-    """A model from its folder, or from a GGUF file."""
+    """Read a model from its folder or from a GGUF file."""
     with reading(path):
         return _read(path, convert_pickle)
 
@@ -31,9 +31,9 @@ def _read(path: Path, convert_pickle: bool) -> Imported:
     if path.suffix == ".gguf":
         return gguf.read(path)
     if not path.is_dir():
-        raise CallError(f"{path} is neither a folder nor a GGUF file")
+        raise CallError(f"{path} is not a folder and not a GGUF file")
     config = ConfigFile.load(path)
     kind = config.get("model_type", None)
     if kind not in FAMILIES:
-        raise CallError(f"{config.where}: model_type={kind!r} is not understood{nearest(str(kind), FAMILIES)}")
+        raise CallError(f"{config.where}: model_type={kind!r} is not supported{nearest(str(kind), FAMILIES)}")
     return FAMILIES[kind](config, read_weights(path, convert_pickle=convert_pickle), path)

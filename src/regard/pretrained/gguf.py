@@ -1,7 +1,7 @@
-"""GGUF, the files of llama.cpp: settings, tokenizer and weights in one, the weights usually quantized.
+"""Read GGUF, the files of llama.cpp: settings, tokenizer and weights in one, the weights usually quantized.
 
-Quantized weights are read as the float32 numbers that they stand for. Rows of queries and keys are put back into the
-order of Hugging Face's files: llama.cpp turns neighboring features by rotary positions, Llama's own files the halves.
+Quantized weights are dequantized to float32. Rows of queries and keys are reordered as in Hugging Face's files:
+llama.cpp's rotary positions rotate neighboring features, Llama's original files rotate halves.
 """
 
 import struct
@@ -20,13 +20,13 @@ from regard.pretrained.sources import ConfigFile
 from regard.pretrained.tokenizer_files import byte_level
 from regard.pretrained.weights import Imported, Weights
 
-SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a number, by its type
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # type → bytes of a number
 STRING, ARRAY = 8, 9
 DIMENSIONS = 4  # at most
 
 
 def require_plausible(file: Path) -> None:
-    """The header of a GGUF file, checked before use: all counts have to fit into the file.
+    """Raise a `RegardError` unless all counts in the header of a GGUF file fit into the file.
 
         "GGUF", version, tensors, fields;   a field: name, type, value;   a tensor: name, dimensions, type, place
 
@@ -80,26 +80,27 @@ class _Head:
 
     def _bytes(self, kind: int) -> int:
         if kind not in SIZES:
-            raise RegardError(f"{self._file} is damaged: there is no type {kind}")
+            raise RegardError(f"{self._file} is damaged: unknown type {kind}")
         return SIZES[kind]
 
     def _cut_short(self) -> RegardError:
-        return RegardError(f"{self._file} cannot be read: its head promises more than the file holds")
+        return RegardError(f"{self._file} cannot be read: its header describes more data than the file holds")
 
 
-# How llama.cpp names settings and weights of an architecture, beside the names of Hugging Face. Read both ways.
+# Names of settings and weights in llama.cpp and in Hugging Face's files, for import and export.
 
 _SIZES = ("embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length")
 
 
 @dataclass(frozen=True)
 class GgufLayout:
-    """
+    """Names of one architecture.
+
     settings   name in config.json → key of the file, after the architecture
-    fixed      what every such file has, and does not say
-    block      llama.cpp's name → Hugging Face's, of a layer in a block; `whole`: of those outside
-    blocks     what the names of blocks begin with there
-    heads      llama.cpp's names of maps whose features are turned in pairs → the setting with their heads
+    fixed      settings that are the same for all such files, and not stored
+    block      llama.cpp's name → Hugging Face's, for layers in a block; `whole`: for other layers
+    blocks     Hugging Face's prefix of the names of blocks
+    heads      llama.cpp's names of maps whose features are rotated in pairs → the setting with the number of heads
     """
 
     settings: Mapping[str, str]
@@ -111,13 +112,13 @@ class GgufLayout:
     convert: Callable[..., Imported]
 
     def to_theirs(self, name: str) -> str:
-        """llama.cpp's name of a weight → Hugging Face's."""
+        """Convert llama.cpp's name of a weight to Hugging Face's."""
         *place, part, kind = name.split(".")
         layer = f"{self.blocks}.{place[1]}.{self.block.get(part, part)}" if place else self.whole.get(part, part)
         return f"{layer}.{kind}"
 
     def to_gguf(self, name: str) -> str:
-        """Hugging Face's name of a weight → llama.cpp's."""
+        """Convert Hugging Face's name of a weight to llama.cpp's."""
         layer, _, kind = name.rpartition(".")
         whole = {theirs: part for part, theirs in self.whole.items()}
         if layer in whole:
@@ -164,7 +165,7 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-CONTROL = 3  # the type of tokens that are no text
+CONTROL = 3  # type of tokens that are not text
 
 
 def read(file: Path) -> Imported:
@@ -180,12 +181,12 @@ def read(file: Path) -> Imported:
         raise RegardError(f"{file} cannot be read: {error}") from None
     kind = told.get("general.architecture")
     if kind not in LAYOUTS:
-        raise CallError(f"{file}: general.architecture={kind!r} is not understood{nearest(str(kind), LAYOUTS)}")
+        raise CallError(f"{file}: general.architecture={kind!r} is not supported{nearest(str(kind), LAYOUTS)}")
     layout, where = LAYOUTS[kind], str(file)
     if told.get(f"{kind}.rope.scaling.type", "none") != "none":
-        raise CallError(f"{where}: rotary positions that are stretched ({kind}.rope.scaling) are not understood")
+        raise CallError(f"{where}: scaled rotary positions ({kind}.rope.scaling) are not supported")
     found = {name: told.get(f"{kind}.{key}") for name, key in layout.settings.items()}
-    # A float32 of the file, in as many digits as it has: 1e-5, not 9.999999747378752e-06.
+    # Round a float32 of the file to its significant digits: 1e-5, not 9.999999747378752e-06.
     found = {name: float(f"{value:.7g}") if isinstance(value, float) else value for name, value in found.items()}
     weights = Weights(dict(_tensors(reader, layout, found, where)), where)
     tree = {**found, **layout.fixed, "tie_word_embeddings": "lm_head.weight" not in weights}
@@ -211,14 +212,14 @@ def _tensors(reader: Any, layout: GgufLayout, config: dict[str, Any], where: str
 
 
 def _halves(rows: Tensor, heads: int) -> Tensor:
-    """Features 0 1 2 3 … of a head, turned in neighboring pairs, in the order 0 2 … 1 3 …, turned in halves."""
+    """Reorder features 0 1 2 3 … of a head, rotated in neighboring pairs, to 0 2 … 1 3 …, rotated in halves."""
     return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
 def _tokenizer(told: dict[str, Any], file: Path) -> Any:
     model = told.get("tokenizer.ggml.model")
     if model != "gpt2":
-        raise CallError(f"{file}: tokenizer.ggml.model={model!r} is not understood; only 'gpt2', BPE over bytes, is")
+        raise CallError(f"{file}: tokenizer.ggml.model={model!r} is not supported; only 'gpt2', BPE over bytes, is")
     names, types = told["tokenizer.ggml.tokens"], told["tokenizer.ggml.token_type"]
     specials = [name for name, kind in zip(names, types, strict=True) if kind == CONTROL]
     entries = {name: index for index, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""What all language models have in common when they become runs of the job `generate`."""
+"""Import language models (GPT-2, Llama, Arcee) as runs of the job `generate`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,10 +24,11 @@ def language_run(
     name: str,
     begins: bool = False,
 ) -> Imported:
-    """
-    left      what the family did not take: the output layer, if it is not the table of embeddings
-    context   the most tokens that the model reads
-    begins    whether the begin token stands before every prompt
+    """Return the run of a language model.
+
+    left      remaining weights: the output layer, if it is not tied to the embeddings
+    context   maximum number of tokens that the model reads
+    begins    whether every prompt starts with the begin token
     """
     vocabulary = len(weights["decoder.embedding.table.weight"])
     tied = config.get("tie_word_embeddings", True)
@@ -50,7 +51,7 @@ def language_run(
 
 
 def with_frame(tokenizer: Tokenizer, start: int | None, end: int | None) -> Tokenizer:
-    """The tokenizer with the tokens that begin and end a text, where its file does not say which they are."""
+    """Return the tokenizer with these begin and end tokens, if its file does not define them."""
     specials = tokenizer.specials
     if (start, end) in ((None, None), (specials.start, specials.end)):
         return tokenizer
@@ -77,7 +78,7 @@ def convert_gpt2(
     begins: bool = False,
     transposed: bool = False,
 ) -> Imported:
-    """Settings and weights under the names that Hugging Face gives them, also where they come from a GGUF file.
+    """Convert settings and weights with Hugging Face's names, from a folder or a GGUF file.
 
     turned   linear layers hold input × output
     """
@@ -104,7 +105,7 @@ def convert_gpt2(
 
 
 def gpt2_table(layers: int, *, transposed: bool = True) -> list[WeightMap]:
-    """All but the output layer. GPT-2's own linear layers hold input × output, those of a GGUF file do not."""
+    """Return the table of all weights but the output layer. GPT-2's files hold input × output, GGUF files do not."""
     found = [
         WeightMap("decoder.embedding.table.weight", ("wte.weight",)),
         WeightMap("decoder.embedding.positions.table", ("wpe.weight",)),
@@ -121,9 +122,9 @@ def gpt2_table(layers: int, *, transposed: bool = True) -> list[WeightMap]:
     return found
 
 
-# Llama and its kin, such as SmolLM2 (Touvron et al. 2023, section 2.2, arXiv:2302.13971), as `generate` runs.
+# Llama and its variants, such as SmolLM2 (Touvron et al. 2023, section 2.2, arXiv:2302.13971), as `generate` runs.
 #
-# Arcee is the same with a plain feed-forward, y = W₂ f(W₁ x), in the place of SwiGLU.
+# Arcee is the same with a plain feed-forward, y = W₂ f(W₁ x), instead of SwiGLU.
 
 
 def read_llama(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
@@ -134,7 +135,7 @@ def read_llama(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
 def convert_llama(
     config: ConfigFile, weights: Weights, tokenizer: Tokenizer, name: str, *, begins: bool = False
 ) -> Imported:
-    """Settings and weights under the names that Hugging Face gives them, also where they come from a GGUF file."""
+    """Convert settings and weights with Hugging Face's names, from a folder or a GGUF file."""
     gated = config.get("model_type", "llama") != "arcee"
     if gated:
         config.require("hidden_act", "silu")
@@ -164,16 +165,16 @@ def convert_llama(
 
 
 def _rotary_base(config: ConfigFile) -> float:
-    """Older files have rope_theta and rope_scaling; newer ones have both in rope_parameters."""
+    """Return the base of rotary positions. Older files have rope_theta and rope_scaling, newer ones rope_parameters."""
     both = config.get("rope_parameters", config.get("rope_scaling", {}))
     kind = both.get("rope_type", both.get("type", "default"))
     if kind != "default":
-        raise CallError(f"{config.where}: rotary positions that are stretched ({kind!r}) are not understood")
+        raise CallError(f"{config.where}: scaled rotary positions ({kind!r}) are not supported")
     return float(both.get("rope_theta", config.get("rope_theta", 10000.0)))
 
 
 def llama_table(layers: int, width: int, heads: int, kv_heads: int, *, gated: bool = True) -> list[WeightMap]:
-    """All but the output layer."""
+    """Return the table of all weights but the output layer."""
     found = [
         WeightMap("decoder.embedding.table.weight", ("embed_tokens.weight",)),
         *linear("decoder.norm", "norm", bias=False),

@@ -1,12 +1,12 @@
-"""Marian (Junczys-Dowmunt et al. 2018, arXiv:1804.00344), which OPUS-MT's models are made with, as `translate` runs.
+"""Import Marian models (Junczys-Dowmunt et al. 2018, arXiv:1804.00344), such as those of OPUS-MT, as `translate` runs.
 
-Pegasus (Zhang et al. 2019, arXiv:1912.08777) is the same with norms before each part, and so what a translator of ours
-with norms first leaves as.
+Pegasus (Zhang et al. 2019, arXiv:1912.08777) is the same with norms before each part; our translators with norms first
+are exported as Pegasus.
 
-Two things are put into another order, which changes no number that comes out:
+Two orders change, which changes no output:
 
-    the vocabulary   our four special tokens come first. Marian's decoder begins with <pad>, so that our <s> has the
-                     vector of <pad>; neither of the two can be said. Folders that `regard export` wrote have our order
+    the vocabulary   our four special tokens come first. Marian's decoder starts with <pad>, so our <s> has the vector
+                     of <pad>; both are never generated. Folders of `regard export` have our order
     the features     see `seq2seq`
 """
 
@@ -29,19 +29,19 @@ from regard.special_tokens import PAD, SPECIAL_TOKENS, START
 
 # Encoder and decoder under the names that Marian, Pegasus and BART share.
 #
-# Sinusoidal positions have all sines before all cosines there, and ours alternate: features 0 … D/2 − 1 and D/2 … D −
-# 1 of every vector between layers become 0 2 4 … and 1 3 5 …, which changes no number that comes out.
+# Their sinusoidal positions have all sines before all cosines, and ours alternate: features 0 … D/2 − 1 and D/2 … D − 1
+# of every vector between layers become 0 2 4 … and 1 3 5 …, which changes no output.
 
 SIDES = ("encoder", "decoder")
 
 
 def alternating(width: int) -> Tensor:
-    """Our order of features, as features of theirs."""
+    """Return the numbers of their features in our order."""
     return torch.arange(width).view(2, -1).T.flatten()
 
 
 def table(encoder_layers: int, decoder_layers: int, order: Tensor, *, final_norms: bool) -> list[WeightMap]:
-    """All blocks. `final_norms`: blocks with norms first leave their sum without one."""
+    """Return the table of all blocks. `final_norms`: a norm after the last block, which norms first need."""
     found: list[WeightMap] = []
     for side, layers in zip(SIDES, (encoder_layers, decoder_layers), strict=True):
         for number in range(layers):
@@ -52,7 +52,7 @@ def table(encoder_layers: int, decoder_layers: int, order: Tensor, *, final_norm
 
 
 def _block(ours: str, theirs: str, order: Tensor, cross: bool) -> list[WeightMap]:
-    """What reads vectors between layers has its columns in the other order; what writes them, its rows."""
+    """Return the table of a block. Maps that read vectors between layers have reordered columns, others rows."""
     queries = (f"{theirs}.self_attn.{part}_proj" for part in "qkv")
     found = [
         *linear(f"{ours}.attention.project", *queries, columns=order),
@@ -74,9 +74,9 @@ def _block(ours: str, theirs: str, order: Tensor, cross: bool) -> list[WeightMap
 
 
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
-NEVER = -1e4  # the bias of what cannot be said; large numbers would disturb a loss with label smoothing
+NEVER = -1e4  # bias of tokens that are never generated; larger numbers would disturb a loss with label smoothing
 TABLE = "decoder.embedding.table.weight"
-TARGET = "target"  # the folder of the target's tokenizer, where it has its own
+TARGET = "target"  # folder of the target's tokenizer, if it differs
 
 
 def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
@@ -90,7 +90,7 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
         config.require(key, value)
     width = config["d_model"]
     if width % 2:
-        raise CallError(f"{config.where}: d_model={width} is odd, and sines and cosines cannot be put in pairs")
+        raise CallError(f"{config.where}: d_model={width} is odd; sines and cosines need an even width")
     order = alternating(width)
     weights.drop(r"model\.(encoder|decoder)\.embed_positions\.weight")  # computed
     found = to_ours(table(config["encoder_layers"], config["decoder_layers"], order, final_norms=norm_first), weights)
@@ -135,12 +135,14 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
 def _export_tables(
     folder: Path, weights: Weights, order: Tensor
 ) -> tuple[dict[str, Tensor], dict[str, Tokenizer], Any]:
-    """Word vectors and output layer of a folder with our own tokenizers, whose ids are the rows of the tables."""
+    """Read embeddings and output layer of a folder with our tokenizers, whose ids are the rows of the tables."""
     source = load(folder / TOKENIZER)
     own = (folder / TARGET / TOKENIZER).is_file()
     target = load(folder / TARGET / TOKENIZER) if own else source
     if source.specials != OURS or target.specials != OURS:
-        raise CallError(f"{folder}: of tokenizer.json, only those that begin with {' '.join(SPECIAL_TOKENS)} are known")
+        raise CallError(
+            f"{folder}: tokenizer.json is not supported unless its vocabulary starts with {' '.join(SPECIAL_TOKENS)}"
+        )
 
     def rows(name: str, count: int) -> Tensor:
         return weights.take(name)[:count, order]
@@ -167,7 +169,7 @@ def _export_tables(
 def _original(
     folder: Path, config: ConfigFile, weights: Weights, order: Tensor
 ) -> tuple[dict[str, Tensor], dict[str, Tokenizer], Any]:
-    """The same of a folder as OPUS-MT has it."""
+    """Read embeddings and output layer of a folder in the form of OPUS-MT."""
     for key, value in (
         ("share_encoder_decoder_embeddings", True), ("tie_word_embeddings", True),
         ("decoder_start_token_id", config["pad_token_id"]),
@@ -203,7 +205,7 @@ def _beam(folder: Path, config: ConfigFile) -> int:
 
 
 def _vocabulary(folder: Path, config: ConfigFile) -> tuple[list[str], Tensor]:
-    """Our order of the vocabulary, and the row of theirs that each entry of it has."""
+    """Return the vocabulary in our order, and the row of each entry in their tables."""
     theirs: dict[str, int] = json.loads(_file(folder, "vocab.json").read_text(encoding="utf-8"))
     size, pad = config["vocab_size"], config["pad_token_id"]
     if sorted(theirs.values()) != list(range(size)):

@@ -17,7 +17,7 @@ SETTINGS, WEIGHTS, PREFIX = "encoder.json", "model.safetensors", "encoder."
 
 @dataclass(frozen=True)
 class PretrainedEncoder:
-    """All that it takes to build the encoder again: `build_encoder(settings, tokenizer.size)` takes the weights."""
+    """Parts of a trained encoder; `build_encoder(settings, tokenizer.size)` returns a module for the weights."""
 
     settings: EncoderSettings
     tokenizer: Tokenizer
@@ -27,7 +27,7 @@ class PretrainedEncoder:
 def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEncoder:
     """Return the encoder of a run that was imported or trained here.
 
-    `dropout`: another than it was trained with.
+    `dropout` replaces that of its training.
     """
     folder = Path(path)
     settings = kept_settings(folder)
@@ -39,17 +39,17 @@ def encoder(path: Path | str, *, dropout: float | None = None) -> PretrainedEnco
             names = [name for name in file.keys() if name.startswith(PREFIX)]  # noqa: SIM118 (it is no dict)
             weights = {name.removeprefix(PREFIX): file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
-        raise RegardError(f"{folder} has lost a part of its encoder: {error}") from None
+        raise RegardError(f"{folder} lacks a file of its encoder: {error}") from None
     return PretrainedEncoder(settings, tokenizer, weights)
 
 
 def keep_settings(settings: EncoderSettings, folder: Path) -> None:
-    """Beside the weights of a run whose recipe only points to where its encoder came from (`kind: pretrained`)."""
+    """Save the encoder settings of a run whose recipe only names the source of the encoder (`kind: pretrained`)."""
     atomic.write_text(folder / SETTINGS, settings.model_dump_json(indent=1) + "\n")
 
 
 def kept_settings(folder: Path) -> EncoderSettings:
-    """The settings of a run's encoder: kept by `keep_settings`, or those of its recipe."""
+    """Return the encoder settings of a run: those of `keep_settings`, or of its recipe."""
     if (folder / SETTINGS).is_file():
         return EncoderSettings.model_validate_json((folder / SETTINGS).read_text(encoding="utf-8"))
     if not (folder / "config.yaml").is_file():
@@ -59,6 +59,6 @@ def kept_settings(folder: Path) -> EncoderSettings:
         )
     recipe = config.build(config.load_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
     model = recipe.model
-    if not isinstance(model, EncoderSettings):  # those of an encoder, and a few of a head
-        raise CallError(f"{folder} is a run of the job {recipe.job!r} that has no Transformer encoder on its own")
+    if not isinstance(model, EncoderSettings):  # may also hold settings of a head
+        raise CallError(f"{folder} is a run of the job {recipe.job!r} without a separate Transformer encoder")
     return EncoderSettings.model_validate(model.model_dump(include=set(EncoderSettings.model_fields)))

@@ -1,10 +1,10 @@
-"""Where a pretrained model lies: a folder, a file, an installed package, or the cache of the hub.
+"""Find a pretrained model: a folder, a file, an installed package, or the cache of the Hugging Face Hub.
 
     runs/bert  model.gguf                a folder or a file of this machine
-    package:NAME                         an installed Python package that carries a model among its files
-    hub:OWNER/NAME, OWNER/NAME           through huggingface_hub, if that is installed: from its cache, or the network
+    package:NAME                         an installed Python package with a model among its files
+    hub:OWNER/NAME, OWNER/NAME           by huggingface_hub, if installed: from its cache, or the network
 
-Nothing that lies there is executed: a package is looked through by the list of its files, and never imported.
+Nothing is executed: a package is searched by its list of files, and never imported.
 """
 
 import json
@@ -21,7 +21,7 @@ WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm")
 
 
 def find(source: str, *, pickles: bool = False) -> Path:
-    """A folder with a config.json, or a GGUF file. `pickles`: fetch pytorch_model.bin, too."""
+    """Return a folder with a config.json, or a GGUF file. `pickles`: fetch pytorch_model.bin, too."""
     if source.startswith(PACKAGE):
         return _in_package(source.removeprefix(PACKAGE))
     path = Path(source).expanduser()
@@ -43,9 +43,9 @@ def _in_package(name: str) -> Path:
     models = sorted({place if place.suffix == ".gguf" else place.parent for place in places})
     if len(models) != 1:
         there = ", ".join(map(str, models)) or "none"
-        raise CallError(f"the package {name} should hold one model, a folder with config.json or a GGUF file: {there}")
+        raise CallError(f"the package {name} must hold one model (a folder with config.json, or a GGUF file): {there}")
     if not models[0].exists():
-        raise RegardError(f"the package {name} lists {models[0]}, which is not there: install it again")
+        raise RegardError(f"the package {name} lists {models[0]}, which does not exist: install it again")
     return models[0]
 
 
@@ -53,7 +53,7 @@ def _is_model(name: str) -> bool:
     return name.startswith(("model", "pytorch_model")) and name.endswith((".safetensors", ".bin", ".index.json"))
 
 
-# config.json of a Hugging Face folder: what is asked of it, and which values of it we can follow.
+# config.json of a Hugging Face folder, and the values that are supported.
 
 
 class ConfigFile:
@@ -70,7 +70,7 @@ class ConfigFile:
         except FileNotFoundError:
             there = ", ".join(sorted(entry.name for entry in folder.iterdir())) or "nothing"
             raise CallError(
-                f"{folder} has no config.json, so it is not a Hugging Face model; there is: {there}"
+                f"{folder} has no config.json, so it is not a Hugging Face model; it holds: {there}"
             ) from None
         except (OSError, ValueError) as error:
             raise RegardError(f"{file} cannot be read: {error}") from None
@@ -84,21 +84,21 @@ class ConfigFile:
         return self.tree[key]
 
     def get(self, key: str, default: Any) -> Any:
-        """A setting; the default where there is none, or null."""
+        """Return a setting, or the default if it is missing or null."""
         found = self.tree.get(key)
         return default if found is None else found
 
     def frame(self) -> tuple[int | None, int | None]:
-        """The tokens that begin and end a text. Of several that end one, the first."""
+        """Return the begin and end tokens; of several end tokens, the first."""
         start, end = self.tree.get("bos_token_id"), self.tree.get("eos_token_id")
         return start, end[0] if isinstance(end, list) else end
 
     def require(self, key: str, value: Any) -> None:
-        """Refuse a setting that would make another model than ours can be."""
+        """Raise a `CallError` if a setting has a value that regard does not support."""
         if self.get(key, value) != value:
-            raise CallError(f"{self.where}: {key}={self.tree[key]!r} is not understood; only {value!r} is")
+            raise CallError(f"{self.where}: {key}={self.tree[key]!r} is not supported; only {value!r} is")
 
     def choose(self, key: str, known: Mapping[str, str]) -> str:
         if self[key] not in known:
-            raise CallError(f"{self.where}: {key}={self[key]!r} is not understood; what is: {', '.join(known)}")
+            raise CallError(f"{self.where}: {key}={self[key]!r} is not supported; supported: {', '.join(known)}")
         return known[self[key]]

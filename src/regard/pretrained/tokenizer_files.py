@@ -1,4 +1,4 @@
-"""The files of a tokenizer, in any of the forms that model folders have, as one `Tokenizer`."""
+"""Read the tokenizer files of model folders as a `Tokenizer`."""
 
 import json
 import struct
@@ -21,7 +21,7 @@ def wordpiece(folder: Path) -> Tokenizer:
         return load(folder / "tokenizer.json")
     vocabulary = folder / "vocab.txt"
     if not vocabulary.is_file():
-        raise CallError(f"{folder} has no tokenizer.json and no vocab.txt: text cannot be cut into its tokens")
+        raise CallError(f"{folder} has no tokenizer.json and no vocab.txt, so it has no tokenizer")
     told = settings_of(folder)
     lowercase = bool(told.get("do_lower_case", True))
     inner = BertWordPieceTokenizer(
@@ -36,8 +36,8 @@ def wordpiece(folder: Path) -> Tokenizer:
 def load(file: Path) -> Tokenizer:
     try:
         return Tokenizer.load(file)
-    except Exception as error:  # the library has one kind of exception for everything
-        raise CallError(f"{file} is not understood: {error}") from None
+    except Exception as error:  # the library raises only this class
+        raise CallError(f"{file} cannot be read: {error}") from None
 
 
 def settings_of(folder: Path) -> dict:
@@ -46,11 +46,11 @@ def settings_of(folder: Path) -> dict:
 
 
 def byte_pairs(folder: Path) -> Tokenizer:
-    """tokenizer.json, or the vocab.json and merges.txt of GPT-2."""
+    """Read tokenizer.json, or the vocab.json and merges.txt of GPT-2."""
     if (folder / "tokenizer.json").is_file():
         tokenizer = load(folder / "tokenizer.json")
         if tokenizer.kind != "bytes" and tokenizer.specials != OURS:
-            raise CallError(f"{folder / 'tokenizer.json'}: only byte-level BPE is understood here, as GPT-2 has it")
+            raise CallError(f"{folder / 'tokenizer.json'}: only byte-level BPE, as in GPT-2, is supported here")
         return tokenizer
     vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
     if not (vocabulary.is_file() and merges.is_file()):
@@ -64,8 +64,8 @@ def byte_pairs(folder: Path) -> Tokenizer:
     )
 
 
-#: How text is cut before bytes are merged, by the names that GGUF files have for it. Where there is no pattern, it is
-#: GPT-2's own; digits=True takes every digit for itself first.
+#: Splits of text before bytes are merged, by their names in GGUF files. Without a pattern, the split is that of GPT-2;
+#: digits=True first splits off every digit.
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
@@ -79,9 +79,9 @@ CUTS: dict[str, tuple[str | None, bool]] = {
 
 
 def byte_level(entries: Mapping[str, int], merges: Sequence[str], cut: str, specials: Sequence[str]) -> Tokenizer:
-    """BPE over bytes (Radford et al. 2019, section 2.2)."""
+    """Return a tokenizer of BPE over bytes (Radford et al. 2019, section 2.2)."""
     if cut not in CUTS:
-        raise CallError(f"the tokenizer cuts text by {cut!r}, which is not understood; what is: {', '.join(CUTS)}")
+        raise CallError(f"the tokenizer splits text by {cut!r}, which is not supported; supported: {', '.join(CUTS)}")
     pattern, digits = CUTS[cut]
     steps: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.Digits(individual_digits=True)] if digits else []
     if pattern is not None:
@@ -97,18 +97,18 @@ def byte_level(entries: Mapping[str, int], merges: Sequence[str], cut: str, spec
 
 # SentencePiece models (Kudo and Richardson 2018, arXiv:1808.06226), read without the library that made them.
 #
-# A .spm or .model file is a protobuf message: 1 pieces (1 text, 2 score, 3 type), 2 how it was trained (3 the kind of
-# model), 3 how text is normalized (2 a compiled table of characters, 4 whether spaces are made one). Only these
-# fields are looked at: a few lines of the wire format take the place of two dependencies.
+# A .spm or .model file is a protobuf message: 1 pieces (1 text, 2 score, 3 type), 2 training (3 the kind of model),
+# 3 normalization (2 a compiled table of characters, 4 whether spaces are merged). Only these fields are read: a few
+# lines for the wire format replace two dependencies.
 
 UNIGRAM = 1  # the kind of model; 2 is BPE
-NORMAL, USER_DEFINED = 1, 4  # types of pieces that text is cut into
-FAR = 1e6  # a score so much lower is never chosen where there is any other way
+NORMAL, USER_DEFINED = 1, 4  # types of pieces that occur in text
+FAR = 1e6  # a piece with a score lower by this is only chosen if there is no other split
 
 
 @dataclass(frozen=True)
 class SentencePiece:
-    """The pieces that text is cut into, with their log-probabilities, and the table that normalizes text."""
+    """Pieces with their log-probabilities, and the table for normalization."""
 
     scores: dict[str, float]
     characters: bytes
@@ -127,7 +127,7 @@ def read(file: Path) -> SentencePiece:
             elif number == 2:
                 kind = dict(_fields(_message(value))).get(3, UNIGRAM)
                 if kind != UNIGRAM:
-                    raise CallError(f"{file}: only SentencePiece models of the kind unigram are understood")
+                    raise CallError(f"{file}: only SentencePiece models of the kind unigram are supported")
             elif number == 3:
                 part = dict(_fields(_message(value)))
                 characters, spaces = _message(part.get(2, b"")), bool(part.get(4, 1))
@@ -145,7 +145,7 @@ def _message(value: "int | bytes") -> bytes:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, "int | bytes"]]:
-    """(number, value) of each field of a message: numbers as int, all else as bytes."""
+    """Yield (number, value) of each field of a message: numbers as int, all else as bytes."""
     place = 0
 
     def varint() -> int:
@@ -175,17 +175,17 @@ def _fields(data: bytes) -> Iterator[tuple[int, "int | bytes"]]:
 
 
 def tokenizer(model: SentencePiece, vocabulary: Sequence[str], whole: Sequence[str] = ()) -> Tokenizer:
-    """Text cut by the model, with the ids of a vocabulary that begins with our four special tokens.
+    """Return the tokenizer of a model, with the ids of a vocabulary that starts with our four special tokens.
 
-    Two models, one for each language, may share a vocabulary. Pieces that only the other one has are there, for
-    decoding, but are not chosen where this one has any way of its own. `whole` are entries that are found in text as
-    they are, such as >>fra<<, which tells a model of many languages which one to write.
+    Two models, one for each language, may share a vocabulary. Pieces of the other model are kept for decoding, but are
+    only chosen if this model has no other split. `whole` are entries that are matched in text unchanged, such as
+    >>fra<<, the target language of a multilingual model.
     """
     low = min(model.scores.values())
-    # The longer, the worse: a character that this one does not know is taken alone, not with neighbors that it does.
+    # Longer pieces score lower: an unknown character is split off alone, without known neighbors.
     scores = [(piece, model.scores.get(piece, low - FAR * len(piece) ** 2)) for piece in vocabulary]
     inner = Inner(models.Unigram(scores, unk_id=UNK))
-    # Text that spells a special token does not become one.
+    # A special token in the text is not treated as special.
     steps: list[normalizers.Normalizer] = [normalizers.Replace(Regex(r"<(?=(pad|unk|s|/s)>)"), "‹")]
     if model.characters:
         steps.append(normalizers.Precompiled(model.characters))

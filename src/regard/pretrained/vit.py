@@ -1,4 +1,4 @@
-"""The Vision Transformer (Dosovitskiy et al. 2020, section 3.1, arXiv:2010.11929), as `classify` runs on pictures."""
+"""Import Vision Transformers (Dosovitskiy et al. 2020, section 3.1, arXiv:2010.11929) as `classify` runs on images."""
 
 import json
 from pathlib import Path
@@ -17,10 +17,10 @@ def read(config: ConfigFile, weights: Weights, folder: Path) -> Imported:
     config.require("hidden_act", "gelu")
     config.require("qkv_bias", True)
     if "classifier.weight" not in weights:
-        raise CallError(f"{weights.where} has no classifier: only Vision Transformers that name classes are understood")
+        raise CallError(f"{weights.where} has no classifier: only Vision Transformers with a classifier are supported")
     (height, width), (patch, other) = (_sides(config[name]) for name in ("image_size", "patch_size"))
     if patch != other:
-        raise CallError(f"{config.where}: patch_size={[patch, other]} is not understood; patches must be square")
+        raise CallError(f"{config.where}: patch_size={[patch, other]} is not supported; patches must be square")
     labels = labels_of(config)
     recipe = {
         "job": "classify",
@@ -53,11 +53,11 @@ def _sides(size: Any) -> tuple[int, int]:
 
 
 def _colors(folder: Path, channels: int) -> dict[str, Tensor]:
-    """What pixels between 0 and 1 are normalized by: preprocessor_config.json, or the paper's 0.5."""
+    """Return the normalization of pixels between 0 and 1: by preprocessor_config.json, or the paper's 0.5."""
     file = folder / "preprocessor_config.json"
     told = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if abs(told.get("rescale_factor", 1 / 255) * 255 - 1) > 1e-6:
-        raise CallError(f"{file}: rescale_factor={told['rescale_factor']} is not understood; only 1/255 is")
+        raise CallError(f"{file}: rescale_factor={told['rescale_factor']} is not supported; only 1/255 is")
     half = [0.5] * channels
     mean, deviation = told.get("image_mean", half), told.get("image_std", half)
     if not told.get("do_normalize", True):

@@ -1,4 +1,4 @@
-"""The weights of a pretrained file, taken one by one, so that unused ones can be reported at the end."""
+"""Weights of a pretrained file, taken one by one, so that unused ones are reported at the end."""
 
 import json
 import re
@@ -22,7 +22,7 @@ SHOWN = 8  # names in a message
 
 
 class Weights:
-    """Tensors by name. `take` gives each of them in float32; `finish` refuses those that were not taken."""
+    """Tensors by name. `take` returns one in float32; `finish` raises if some were not taken."""
 
     def __init__(self, tensors: Mapping[str, Tensor], where: str) -> None:
         self._left, self.where = dict(tensors), where
@@ -36,20 +36,20 @@ class Weights:
         return self._left.pop(name).float()
 
     def drop(self, pattern: str) -> list[str]:
-        """Leave out what a model of ours has no use for, such as tables that are computed."""
+        """Drop weights that our models do not need, such as tables that are computed."""
         found = [name for name in self._left if re.fullmatch(pattern, name)]
         for name in found:
             del self._left[name]
         return found
 
     def strip_prefix(self, prefix: str) -> "Weights":
-        """The same without the prefix that a model with a head puts before the names of its body."""
+        """Return the weights without the prefix that a model with a head adds to the names of its body."""
         if any(name.startswith(prefix) for name in self._left):
             self._left = {name.removeprefix(prefix): tensor for name, tensor in self._left.items()}
         return self
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Layers under other names."""
+        """Rename layers."""
         for old, new in names.items():
             parts = [name for name in self._left if name.rpartition(".")[0] == old]
             self._left |= {f"{new}.{name.rpartition('.')[2]}": self._left.pop(name) for name in parts}
@@ -58,21 +58,21 @@ class Weights:
         if self._left:
             some = ", ".join(sorted(self._left)[:SHOWN]) + (", ..." if len(self._left) > SHOWN else "")
             raise RegardError(
-                f"{self.where}: {len(self._left)} weights are not understood, so the model would not be the same "
+                f"{self.where}: {len(self._left)} weights are not supported, and the model would differ "
                 f"without them: {some}"
             )
 
 
 def read_weights(folder: Path, *, convert_pickle: bool = False) -> Weights:
-    """model.safetensors, in one file or in several with an index; pytorch_model.bin only if that is asked for."""
+    """Read model.safetensors, one file or several with an index; pytorch_model.bin only with `convert_pickle`."""
     for name, load in (("model.safetensors", load_file), ("pytorch_model.bin", _load_pickle)):
         files = _files(folder, name)
         if not files:
             continue
         if load is _load_pickle and not convert_pickle:
             raise CallError(
-                f"{files[0]} is a pickle, which can hold code. `--convert-pickle` reads tensors from it and nothing "
-                "else (torch's weights_only); better, ask for a folder with model.safetensors"
+                f"{files[0]} is a pickle, which can hold code. `--convert-pickle` reads only tensors from it "
+                "(torch's weights_only); better, use a folder with model.safetensors"
             )
         tensors: dict[str, Tensor] = {}
         for file in files:
@@ -82,7 +82,7 @@ def read_weights(folder: Path, *, convert_pickle: bool = False) -> Weights:
                 raise RegardError(f"{file} cannot be read: {error}") from None
         return Weights(tensors, str(folder / name))
     there = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
-    raise CallError(f"{folder} has no model.safetensors; there is: {there}")
+    raise CallError(f"{folder} has no model.safetensors; it holds: {there}")
 
 
 def _files(folder: Path, name: str) -> list[Path]:
@@ -109,30 +109,30 @@ def _load_pickle(file: Path) -> dict[str, Tensor]:
     return found
 
 
-# The same weights under two names: a table that import reads from left to right, and export from right to left.
+# Tables of weights with two names: import reads them from left to right, export from right to left.
 #
 #     ours = [theirs_1; theirs_2; …]        one below the other: queries, keys and values are one product of ours
 #     ours = theirsᵀ                        GPT-2's linear layers hold input × output
 #     ours = theirs[rows][:, columns]       another order of features
 #
-# Each of these loses nothing, so that `to_theirs(table, to_ours(table, weights))` is what went in.
+# Each is invertible: `to_theirs(table, to_ours(table, weights))` equals `weights`.
 
 
 @dataclass(frozen=True)
 class WeightMap:
-    """One weight of ours, and those of their file that it is made of."""
+    """One weight of ours, and the weights of their file that it is made of."""
 
     ours: str
     theirs: tuple[str, ...]
-    sizes: tuple[int, ...] = ()  # rows of each of theirs; by default they have equally many
+    sizes: tuple[int, ...] = ()  # rows of each of theirs; by default equal
     turned: bool = False  # theirs hold input × output
-    ones: int = 0  # dimensions of size 1 that theirs have in front
-    skipped: int = 0  # first rows of theirs that nothing reads
+    ones: int = 0  # leading dimensions of size 1 in theirs
+    skipped: int = 0  # unused first rows of theirs
     rows: Tensor | None = None  # ours[i] = theirs[rows[i]]
     columns: Tensor | None = None
 
     def with_prefix(self, ours: str, theirs: str) -> "WeightMap":
-        """The same below other names."""
+        """Return the same map with prefixes before both names."""
         return replace(self, ours=ours + self.ours, theirs=tuple(theirs + name for name in self.theirs))
 
     def read(self, weights: Weights) -> Tensor:
@@ -163,7 +163,7 @@ def linear(
     rows: Tensor | None = None,
     columns: Tensor | None = None,
 ) -> list[WeightMap]:
-    """A linear layer or a norm; several of theirs become one of ours."""
+    """Return the maps of a linear layer or a norm; several of theirs become one of ours."""
 
     def named(part: str) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
         return f"{ours}.{part}", tuple(f"{name}.{part}" for name in theirs), tuple(sizes)
@@ -183,20 +183,20 @@ def to_theirs(table: Iterable[WeightMap], weights: Mapping[str, Tensor]) -> dict
     return found
 
 
-# What a family of models is read into, and how it becomes the folder of a run.
+# The result of reading a pretrained model, and how it is written as a run.
 
-NO_DATA = "(imported: give data.train)"  # where a recipe has to name training data, and there is none
+NO_DATA = "(imported: give data.train)"  # for recipes without training data
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A recipe as a tree, the weights under our names, and the tokenizers by the names of their files."""
+    """A recipe as a tree, weights by our names, and tokenizers by file name."""
 
     recipe: Mapping[str, Any]
     weights: Mapping[str, Tensor]
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)  # other texts that the job keeps beside the weights
-    notes: list[str] = field(default_factory=list)  # what was left out, for the user
+    files: Mapping[str, str] = field(default_factory=dict)  # other text files of the job
+    notes: list[str] = field(default_factory=list)  # notes to the user on omitted parts
 
     @property
     def parameters(self) -> int:
@@ -206,7 +206,7 @@ class Imported:
 def write_run(found: Imported, folder: Path, *, source: str) -> None:
     """Write the folder of a run, completely or not at all. Raise if the folder has files."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CallError(f"{folder} is there already: give another -o, or remove it")
+        raise CallError(f"{folder} already exists: give another -o, or remove it")
     recipe = config.build(dict(found.recipe), source)
 
     def fill(part: Path) -> None:
