@@ -10,7 +10,7 @@ WHOLE_MODEL = tuple(method for method in METHODS if method not in ATTENTION)
 OWN_FIGURES = {
     "integrated-gradients": {"more than for an input of zeros", "of it at the input", "share of it that is lost"},
     "attnlrp": {
-        "logits, all together", "of them at the input", "of them at what was written", "of them lost",
+        "sum of the logits", "of them at the input", "of them at what was written", "of them lost",
         "of them at biases and positions", "of them at the constants of softmax",
     },
 }  # fmt: skip
@@ -24,4 +24,4 @@ def asked_of_the_model(record: AttentionRecord, method: str) -> set[str]:
 
 
 #: What a model with recurrent cells answers.
-REFUSED = {"rollout": "takes a Transformer", "attnlrp": r"this model computes something else \(recurrent cells"}
+REFUSED = {"rollout": "needs a Transformer", "attnlrp": r"this model has others \(recurrent cells"}

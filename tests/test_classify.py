@@ -144,7 +144,7 @@ def test_looks_highlight_the_word_that_decides(run, method):
         assert matrix.columns.labels[int(matrix.weights[0].argmax())] == "lovely"
     assert asked_of_the_model(record, method) == {"comprehensiveness", "sufficiency"}
     if (run.recipe.model.kind, method) in NOTHING_SPEAKS_FOR_BAD:
-        with pytest.raises(CallError, match="speaks for an output, and here nothing does"):
+        with pytest.raises(CallError, match="only positive contributions to an output, and here are none"):
             run.look("the film is lovely", method=method, output="bad")
         return
     other = run.look("the film is lovely", method=method, output="bad")

@@ -111,7 +111,7 @@ def test_looks_are_along_time(run, one, method):
             try:
                 records.append(run.look(one, method=method, output=label, evidence=True))
             except CallError as problem:
-                assert "speaks for an output, and here nothing does" in str(problem)  # noqa: PT017
+                assert "only positive contributions to an output, and here are none" in str(problem)  # noqa: PT017
         record = records[0]
     else:
         record = run.look(one, method=method, evidence=True)

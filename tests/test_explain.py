@@ -111,7 +111,7 @@ def test_a_contrast_is_the_lead_over_another_word(kind):
             assert record.method.endswith(", and not 'blue'")
             np.testing.assert_allclose(record.scores, case_of(job).ask([frozenset()])[0].detach(), atol=1e-5)
         else:
-            with pytest.raises(CallError, match=r"instead|something else"):
+            with pytest.raises(CallError, match=r"instead|has others"):
                 job.look(TEXT, options)
     patched = explained(job, "patching", against=OTHER, instead=word, row=1, by="positions")
     assert "ahead of 'blue'" in patched.about
@@ -299,25 +299,25 @@ def test_layers_cell_by_cell_are_those_of_torch(kind):
     [
         ("lenz", {}, "explain='lenz' is not known.*lens"),
         ("patching", {}, "needs a second input"),
-        ("lens", {"against": OTHER}, "no other explanation has one"),
+        ("lens", {"against": OTHER}, "other explanations take none"),
         ("logits", {"row": 99}, "row=99 is not one of 0 to"),
-        ("logits", {"instead": "blue"}, "say which, by row="),
+        ("logits", {"instead": "blue"}, "needs one step of the output: give row="),
         ("logits", {"instead": "☃", "row": 0}, "not in the vocabulary"),
-        ("patching", {"instead": "blue", "against": OTHER}, "say which, by row="),
-        ("lens", {"instead": "blue"}, "explain='lens' asks about no word"),
-        ("inputs", {"by": "heads"}, "takes integrated-gradients or attnlrp or input-gradient"),
-        ("patching", {"against": TEXT}, "thinks the same of this answer"),
+        ("patching", {"instead": "blue", "against": OTHER}, "needs one step of the output: give row="),
+        ("lens", {"instead": "blue"}, "explain='lens' has no contrast word"),
+        ("inputs", {"by": "heads"}, "supports integrated-gradients or attnlrp or input-gradient"),
+        ("patching", {"against": TEXT}, "both inputs give this answer the same score"),
         ("patching", {"against": "the red cat sees dogs", "kind": "encoder"}, "same length"),
         ("patching", {"against": OTHER, "kind": "x"}, "kind='x' must be one of cross"),
         (
             "patching",
             {"against": OTHER, "by": "keys"},
-            "by='keys': explain='patching' takes heads or positions or states or paths",
+            "by='keys': explain='patching' supports heads or positions or states or paths",
         ),
         ("patching", {"against": "the red cat sees dogs", "by": "paths", "kind": "encoder"}, "same length"),
-        ("patching", {"against": OTHER, "by": "states"}, "there is no recurrent layer"),
-        ("patching", {"against": OTHER, "by": "paths", "kind": "cross"}, "goes along self-attention"),
-        ("lens", {"by": "keys"}, "by='keys': explain='lens' takes none"),
+        ("patching", {"against": OTHER, "by": "states"}, "no recurrent layer reads this input"),
+        ("patching", {"against": OTHER, "by": "paths", "kind": "cross"}, "by='paths' needs self-attention"),
+        ("lens", {"by": "keys"}, "by='keys': explain='lens' supports none"),
         ("scores", {"row": 1, "layer": 0}, "one query of one head"),
         ("scores", {"row": 1, "layer": 2, "head": 0}, "layer=2 is not one of 0 to 1"),
         ("scores", {"row": 1, "layer": 1, "head": 4}, "head=4 is not one of 0 to 3"),
@@ -331,13 +331,13 @@ def test_what_cannot_be_asked_is_said(how, choice, said):
 def test_a_recurrent_decoder_has_no_layers_to_read():
     job = translator(RecurrentSettings(kind="recurrent", width=20, embedding=12), "word")
     for how in ("lens", "logits"):
-        with pytest.raises(CallError, match="reads the layers of a Transformer"):
+        with pytest.raises(CallError, match="needs a Transformer that generates text"):
             explained(job, how)
-    with pytest.raises(CallError, match="this model computes something else"):
+    with pytest.raises(CallError, match="and this model has others"):
         explained(job, "inputs", by="attnlrp")
     with pytest.raises(CallError, match="no attention with heads"):
         explained(job, "patching", against=OTHER, by="heads")
-    with pytest.raises(CallError, match="6 steps here and 4 there"):
+    with pytest.raises(CallError, match="6 steps in the second input and 4 in the first"):
         explained(job, "patching", against="the red cat sees dogs", kind="encoder")
 
 
@@ -361,7 +361,7 @@ def test_a_table_is_drawn_everywhere_and_its_words_stay_words(tmp_path, capsys):
     assert json.loads(json.dumps(table.as_dict()))["values"] == [[0.5, -1.0], [0.0, 2.0]]
     small = ValueTable(np.array([[3e-3, -4e-5]]), ["a"], ["x", "y"], "title", "about")
     assert all(number in small._repr_html_() for number in ("+0.0030", "-0.0000"))
-    with pytest.raises(CallError, match="no record of attention"):
+    with pytest.raises(CallError, match="a table of values can be saved as"):
         table.save(tmp_path / "x.npz")
     with pytest.raises(CallError, match="not finite"):
         ValueTable(np.array([[np.nan]]), ["a"], ["b"], "title", "about")

@@ -327,7 +327,7 @@ def test_where_a_classifier_looks(run, folder):
         rolled = run.look(str(folder / "above" / "3.png"), method="rollout").matrix("cross")
         np.testing.assert_allclose(rolled.weights.sum(), 1, atol=1e-5)
     else:
-        with pytest.raises(CallError, match="takes a Vision Transformer"):
+        with pytest.raises(CallError, match="needs a Vision Transformer"):
             run.look(str(folder / "above" / "3.png"), method="rollout")
 
 

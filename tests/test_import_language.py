@@ -125,7 +125,10 @@ def test_gpt2_from_vocabulary_and_merges(tmp_path):
         ({"attention_bias": True}, "attention_bias=True is not supported"),
         ({"hidden_act": "gelu"}, "hidden_act='gelu' is not supported"),
         ({"head_dim": 8}, "head_dim=8 is not supported; only 4 is"),
-        ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}}, "stretched .'linear'."),
+        (
+            {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}},
+            "scaled rotary positions .'linear'.",
+        ),
     ],
 )
 def test_a_llama_that_is_another_model_is_refused(changes, told, tmp_path):

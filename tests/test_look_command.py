@@ -159,14 +159,14 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     found = run.explain(TEXT, "logits", output="la der", row=0)
     assert table["title"] == found.title
     np.testing.assert_allclose(table["values"], found.values, rtol=1e-5)
-    assert "What each layer would say next" in call(run.folder, TEXT, "--explain", "lens")
+    assert "Prediction of each layer" in call(run.folder, TEXT, "--explain", "lens")
     wish = (run.folder, TEXT, "--explain", "patching", "--against-input", "the blue house")
     call(*wish, "--by", "positions", "--kind", "decoder", "-o", tmp_path / "x.html")
-    assert "brings back (decoder)" in (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "Effect of the vector at each position (decoder)" in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "layer 1" in call(*wish)
     swapped = (run.folder, TEXT, "--explain", "patching", "--exchange")
     assert call(*swapped, "red=blue") == call(*wish)
-    assert "no word 're' in the input" in call(*swapped, "re=blue", code=2)
+    assert "the word 're' is not in the input" in call(*swapped, "re=blue", code=2)
     assert "write OLD=NEW" in call(*swapped, "red", code=2)
     assert "give either --against-input or --exchange" in call(*wish, "--exchange", "red=blue", code=2)
     one = ("--layer", 1, "--head", 0, "--row", 0, "--by", "queries")
@@ -174,7 +174,7 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     assert scores["rows"][-1] == "score"
     assert "--explain scores knows no --words" in call(run.folder, TEXT, "--explain", "scores", "--words", code=2)
     profile = json.loads(call(run.folder, "2", "--profile", "--json"))
-    assert profile["title"] == "What each head looks for, over 2 inputs"
+    assert profile["title"] == "Roles of the heads, over 2 inputs"
     assert profile["values"] == run.head_profile(2).values.tolist()
     assert "number of validation inputs" in call(run.folder, TEXT, "--profile", code=2)
     assert "knows no --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)

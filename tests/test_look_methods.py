@@ -148,5 +148,5 @@ def test_a_row_that_nothing_speaks_for_is_named():
         axes={"target": axis(["uno", "dos"]), "source": axis(["one", "two"])},
     )  # fmt: skip
     table = Attention("cross", "cross", 0, np.array([[[0.5, 0.2], [0.0, 0.0]]]), "target", "source")
-    assert method_shown(case, "gradient", [table]) == "gradient (nothing speaks for 'dos')"
+    assert method_shown(case, "gradient", [table]) == "gradient (no positive contribution to 'dos')"
     assert method_shown(case, "raw", [table]) == "raw"  # which is no matter of for and against

@@ -129,7 +129,7 @@ def test_hiding_specials_leaves_the_other_weights_alone():
     assert seen.axes["target"].labels == ["gato", "incre", "íble"]
     assert seen.scores == (-1.0, -2.0, -3.0)
     np.testing.assert_array_equal(seen.attentions[0].weights, weights(3, 4, 5)[:, :3, :4])
-    with pytest.raises(CallError, match="nothing left to look at"):
+    with pytest.raises(CallError, match="so nothing is left without them"):
         look.record(weights(1, 1, 5), ["</s>"], COLUMNS).without_specials()
 
 

@@ -330,7 +330,7 @@ def test_every_tower_by_every_method(run, listed, change, layers):
     assert job.output.similarity(job.model, [path, path], ["red", "blue", "green"]).shape == (2, 3)
     for method in METHODS:
         if method == "rollout" and change.get("model.image", {}).get("encoder", {}).get("attention"):
-            with pytest.raises(CallError, match="in a CNN, convolutions mix what is near"):
+            with pytest.raises(CallError, match="in a CNN, convolutions mix neighbors"):
                 job.look(path, LookOptions(method=method))
             continue
         if method == "attnlrp" and "model.text" not in change:  # that of `run` is recurrent
@@ -344,7 +344,7 @@ def test_every_tower_by_every_method(run, listed, change, layers):
             told = job.output.tell(job.model, path, LookOptions())[0]
             case = job.output.case(job.model, path, told)
             side = case if kind == "cross" else case.beside[0]
-            assert f"nothing of the {side.columns} does" in record.method
+            assert f"none by the {side.columns}" in record.method
             if method in SIGNED:
                 with evaluating(job.model):
                     assert (SIGNED[method](side).parts < 0).all()
@@ -359,7 +359,7 @@ def test_every_tower_by_every_method(run, listed, change, layers):
 
 
 def test_rollout_needs_layers(run, listed):
-    with pytest.raises(CallError, match="from layer to layer"):
+    with pytest.raises(CallError, match="multiplies attention over layers"):
         run.look(str(listed.parent / "1.png"), method="rollout")
 
 

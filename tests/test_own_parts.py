@@ -122,7 +122,7 @@ def test_a_given_output_is_looked_at(run):
 
 
 def test_what_it_does_not_do_is_said_in_a_sentence(run):
-    with pytest.raises(CallError, match="follows attention from layer to layer"):
+    with pytest.raises(CallError, match="multiplies attention over layers"):
         run.look("11010", method="rollout")
     with pytest.raises(CallError, match="cannot be scored"):
         run.score(["1"], ["yes"])

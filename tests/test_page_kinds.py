@@ -243,7 +243,7 @@ def another_input_is_patched(page, kind, by):
         expect(page.locator("h2.answer")).to_contain_text("brings back")
     else:
         expect(page.locator("main .wrong")).to_have_text(
-            re.compile("need the same length|thinks the same of this answer")
+            re.compile("need the same length|give this answer the same score")
         )
     in_order(page, "why")
 

@@ -190,7 +190,7 @@ def test_looking_changes_nothing_and_sees_the_same_in_steps(decoder):
         attends = seen._kept != {}
     torch.testing.assert_close(looked, plain, rtol=1e-4, atol=1e-5)
     if not attends:
-        with pytest.raises(CallError, match="nothing to watch"):
+        with pytest.raises(CallError, match="watch needs attention"):
             decoder.start(memory, watch=True)
         return
     name = seen.names[-1]

@@ -1,7 +1,7 @@
 """Base class of decoders; beams of a sentence share one copy of the sentence's memory.
 
 A decoder state has N = B · copies rows: the first `copies` rows attend to memory row 0, the next to row 1, and so on.
-Selecting rows keeps that shape wherever it can, so that keys and values of the memory are never repeated for a beam.
+Selecting rows keeps that shape if possible, so keys and values of the memory are not repeated for each beam.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ class Decoder(nn.Module, ABC):
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> Any:
         """Return the state before the first step, with `copies` rows for each row of the memory.
 
-        With `watch`, the state after a step has `weights`, `N K`: where that step looked.
+        With `watch`, the state after a step has `weights`, (N, K): the attention weights of that step.
         """
 
     @abstractmethod

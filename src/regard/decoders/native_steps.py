@@ -1,16 +1,16 @@
-"""Steps of a Transformer decoder by the compiled kernels of `native`: the same numbers, with nothing copied.
+"""Steps of a Transformer decoder by the C kernels of `kernels`: the same numbers, without copies.
 
-    products    with packed weights; relu, bias and the shortcut's sum happen while the product is in registers
-    cache       queries, keys and values of every step of every row lie in one table a layer, where the product of a
-                step writes them. A row knows where its own past lies. So when rows are chosen, dropped or
-                repeated, lists of places are, and no key is; beams share what they have in common.
-    memory      keys and values of all sentences lie in one table a layer, in tiles, as the kernel reads them
-    joining     newcomers' keys are written behind those that are there
+    products    with packed weights; relu, bias and the residual sum are computed while the product is in registers
+    cache       queries, keys and values of all steps of all rows are in one table a layer, where the product of a
+                step writes them. Each row has a list of the positions of its past. Selecting, dropping or repeating
+                rows changes these lists and no keys; beams share common prefixes.
+    memory      keys and values of all sentences are in one table a layer, in tiles, as the kernel reads them
+    joining     keys of new rows are appended
 
-When a table is full, what is in nobody's past any more is dropped. A step changes no state that was there before: it
-writes to places that no other state has.
+When a table is full, keys that are in no row's past are dropped. A step does not change earlier states: it writes to
+positions that no other state uses.
 
-`suits` says which decoders can go this way: those of `plain_steps`, on a processor, where there are kernels.
+`suits` returns whether a decoder supports this: those of `plain_steps`, on a CPU with kernels.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,21 +27,21 @@ from regard.kernels import inference
 from regard.layers import packed
 from regard.layers.transformer import Block
 
-STEPS = 32  # for which a new table has room, or for fewer, down to 4, where that would be more than
+STEPS = 32  # spare steps of a new table; fewer, down to 4, if they need more than
 ROOM = 64 * 2**20  # bytes
 Places = Int[Tensor, "..."]  # int32
 
 
 @dataclass(frozen=True)
 class KeyValueTable:
-    """Vectors of all layers at numbered places. Places up to `taken` are in use, and are not written again."""
+    """Vectors of all layers at numbered positions. Positions up to `taken` are in use and never overwritten."""
 
     rows: Float[Tensor, "L room E"]
     taken: list[int]  # one number, shared by all states that share the table
 
     @classmethod
     def of(cls, rows: Float[Tensor, "L P E"], spare: int = 0) -> "KeyValueTable":
-        """With room for more."""
+        """Return a table with these rows and room for more."""
         layers, count, width = rows.shape
         if not spare:
             return cls(rows, [count])
@@ -53,14 +53,14 @@ class KeyValueTable:
         return self.rows.shape[1] - self.taken[0]
 
     def take(self, count: int) -> int:
-        """The first of `count` places that are the caller's from now on."""
+        """Reserve `count` positions for the caller, and return the first."""
         first = self.taken[0]
         self.taken[0] += count
         return first
 
 
 class DecoderLayerSteps(NamedTuple):
-    """What a step needs of one block, found once: the modules around the products cost as much as small products."""
+    """The parts of one block that a step uses, looked up once: calls of modules cost as much as small products."""
 
     heads: int
     norm_first: bool
@@ -72,7 +72,7 @@ class DecoderLayerSteps(NamedTuple):
     cross_out: Callable[..., Tensor] | None
     feed_forward_norm: Callable[[Tensor], Tensor]
     widen: Callable[..., Tensor]
-    between: Callable[[Tensor], Tensor] | None  # None: relu, which the product does
+    between: Callable[[Tensor], Tensor] | None  # None: relu, computed by the product
     narrow: Callable[..., Tensor]
 
     @classmethod
@@ -96,18 +96,18 @@ class DecoderLayerSteps(NamedTuple):
 
 @dataclass(frozen=True)
 class NativeState:
-    """N rows, each with the places of its past, and where the keys of its sentence's memory lie."""
+    """State of N rows, each with the positions of its past and of the keys of its sentence's memory."""
 
     layers: tuple[DecoderLayerSteps, ...]
     past: KeyValueTable  # query, key and value of each step
     places: Int[Tensor, "N T"]
-    steps: Int[Tensor, " N"]  # that each row has taken
-    length: int | None  # the same, if all have taken as many
+    steps: Int[Tensor, " N"]  # number of steps of each row
+    length: int | None  # the same number, if equal for all rows
     memory: KeyValueTable | None  # tiles of keys and values
-    first: Int[Tensor, " N"]  # tile of the memory of each row,
-    keys: Int[Tensor, " N"]  # and how many keys it has there
+    first: Int[Tensor, " N"]  # first tile of the memory of each row
+    keys: Int[Tensor, " N"]  # number of its keys in the memory
     joins = True
-    weights: None = field(default=None, init=False)  # to be watched, a decoder goes the general way
+    weights: None = field(default=None, init=False)  # the general steps record weights
 
     @property
     def rows(self) -> int:
@@ -119,7 +119,7 @@ class NativeState:
 
     @property
     def positions(self) -> int | Int[Tensor, " N"]:
-        """Of the next token of each row."""
+        """Return the position of the next token of each row."""
         return self.steps.long() if self.length is None else self.length
 
     def select(self, rows: Int[Tensor, " M"]) -> "NativeState":
@@ -185,7 +185,7 @@ def start(blocks: Sequence[Block], memory: Memory | None, copies: int) -> Native
 
 @torch.no_grad()
 def step(x: Float[Tensor, "N D"], state: NativeState) -> tuple[Float[Tensor, "N D"], NativeState]:
-    """One step through all blocks; x are the embedded tokens, and are changed."""
+    """Run one step through all blocks; x are the embedded tokens and are overwritten."""
     rows, width = x.shape
     past, places = _with_room(state.past, state.places, state.steps, rows)
     begin = past.take(rows)
@@ -212,7 +212,7 @@ def step(x: Float[Tensor, "N D"], state: NativeState) -> tuple[Float[Tensor, "N 
 
 
 def _and_now(places: Int[Tensor, "N T"], state: NativeState, begin: int) -> Int[Tensor, "N U"]:
-    """With the place that this step writes to: row n has the n-th from `begin` on."""
+    """Append the positions that this step writes to: `begin` + n for row n."""
     now = torch.arange(begin, begin + len(places), dtype=torch.int32).unsqueeze(1)
     if state.length is not None:
         return torch.cat([places, now], dim=1)
@@ -248,7 +248,7 @@ def _alive(places: Int[Tensor, "N T"], steps: Int[Tensor, " N"]) -> tuple[Int[Te
 
 
 def _memory_places(first: Int[Tensor, " N"], keys: Int[Tensor, " N"]) -> tuple[Int[Tensor, " P"], Int[Tensor, " N"]]:
-    """The tiles of all sentences, each sentence once, and where each row's begin in this list."""
+    """Return the tiles of all sentences, each sentence once, and the first tile of each row in this list."""
     begins, number = torch.unique(first, return_inverse=True)
     counts = torch.zeros_like(begins).scatter_(0, number, inference.tiles_for(keys))
     listed = torch.cat([torch.arange(a, a + n) for a, n in zip(begins.tolist(), counts.tolist(), strict=True)])

@@ -1,18 +1,17 @@
-"""Steps of a Transformer decoder whose attention is the plain one: the same numbers by fewer and cheaper operations.
+"""Steps of a Transformer decoder with plain attention: the same numbers by fewer and cheaper operations.
 
-A step is one vector a row, and what it costs beside its matrix products decides how fast decoding is. Here, against the
-general way of `Block.step`, on a CPU:
+A step has one vector a row, so the cost beside its matrix products decides the speed of decoding. Differences to the
+general `Block.step`, on a CPU:
 
     products  with weights that are packed once (`layers/packed.py`)
-    cache     keys and values of all layers lie in one buffer with room to grow. A step writes its own place instead of
-              copying all that was there.
-    beams     of a sentence keep their keys in one place, where each finds its own past by a mask. So nothing is copied
-              when beams are chosen, only the masks are; all beams of a sentence ask all its keys in one product. Keys
-              that are in nobody's past any more are dropped when the buffer is full.
-    softmax   over a few keys is slow where they are neighbors in memory (eight times, for 15 keys), so the scores
-              are turned round for it.
+    cache     keys and values of all layers are in one buffer with spare room. A step writes its position instead of
+              copying the buffer.
+    beams     of a sentence share one set of keys, and a mask selects the past of each beam. So selecting beams copies
+              only masks, and one product scores all beams of a sentence with all its keys. Keys that are in no beam's
+              past are dropped when the buffer is full.
+    softmax   over few keys is slow if they are contiguous (eight times, for 15 keys), so the scores are transposed.
 
-`suits` says which blocks can go this way. The others, and steps through which a gradient flows, go the general way.
+`suits` returns whether blocks support this. Other blocks, and steps with gradients, use `Block.step`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -28,33 +27,33 @@ from regard.decoders.decoder import share, stack_rows
 from regard.layers.packed import linear
 from regard.layers.transformer import Block
 
-ROOM = 16  # steps for which a new buffer has room
-FEW_KEYS = 16  # below which softmax is faster on scores that are turned round
-SMALL = 400  # multiplications of a group, below which `bmm` has no fast kernel, and a product and a sum beat it
+ROOM = 16  # spare steps of a new buffer
+FEW_KEYS = 16  # with fewer keys, softmax is faster on transposed scores
+SMALL = 400  # multiplications of a group; below this, a product and a sum are faster than `bmm`
 
 
 def suits(block: Block) -> bool:
-    """Attentions that are plain (`layers/transformer.py`)."""
+    """Return whether all attentions of a block are plain (`layers/transformer.py`)."""
     return plain(block.attention) and (block.cross is None or plain(block.cross))
 
 
 @dataclass(frozen=True)
 class PlainState:
-    """N = S · W rows: W beams (`copies`) of each of S sentences, which have `keys` = J keys in the cache."""
+    """State of N = S · W rows: W beams (`copies`) of each of S sentences, with `keys` = J keys in the cache."""
 
     cache: Float[Tensor, "P S H room d"] | None  # P: key and value of each layer, in turn; None before the first step
-    written: list[int]  # how many keys of the buffer are taken; shared by all states that share the buffer
+    written: list[int]  # number of used keys of the buffer; shared by all states that share the buffer
     keys: int
-    past: Bool[Tensor, "S W J"] | None  # which keys are in the past of each beam; None: all, for all
-    memory: tuple[tuple[Tensor, Tensor] | None, ...]  # keys and values of the memory, S·H K d, a layer
-    hidden: Float[Tensor, "S 1 1 K"] | None  # added to the scores: 0, or very low where there is no vector
+    past: Bool[Tensor, "S W J"] | None  # whether a key is in the past of a beam; None: all are
+    memory: tuple[tuple[Tensor, Tensor] | None, ...]  # per layer: keys and values of the memory, (S·H, K, d)
+    hidden: Float[Tensor, "S 1 1 K"] | None  # added to the scores: 0, or very low for padding
     heads: int
-    length: int | Int[Tensor, " S"]  # steps that are taken; of each sentence, where they began at different times
+    length: int | Int[Tensor, " S"]  # number of steps; for each sentence, if they started at different times
     rows: int
     copies: int
     device: torch.device
     joins = True
-    weights: None = field(default=None, init=False)  # to be watched, a decoder goes the general way
+    weights: None = field(default=None, init=False)  # the general steps record weights
 
     def select(self, rows: Int[Tensor, " M"]) -> "PlainState":
         sentences, copies = share(rows, self.rows // self.copies, self.copies)
@@ -72,7 +71,7 @@ class PlainState:
         )  # fmt: skip
 
     def join(self, other: "PlainState") -> "PlainState":
-        """Both have taken a step. Sentences are masked from the places that only others have keys in."""
+        """Join two states after their first step. Positions without keys of a sentence are masked for it."""
         (used, past), (others, others_past) = self._alive(), other._alive()
         places = [used.shape[3], others.shape[3]]
         cache = used.new_empty(
@@ -99,7 +98,7 @@ class PlainState:
         )  # fmt: skip
 
     def _joined_hidden(self, other: "PlainState") -> Float[Tensor, "S 1 1 K"] | None:
-        """Over the places that only the longer memory has, too."""
+        """Return the joined bias, which also masks the end of the shorter memory."""
         mine, theirs = self._memory_mask(), other._memory_mask()
         if self.hidden is None and other.hidden is None and mine.shape[3] == theirs.shape[3]:
             return None
@@ -119,11 +118,11 @@ class PlainState:
 
     @property
     def positions(self) -> int | Int[Tensor, " N"]:
-        """Of the next token of each row."""
+        """Return the position of the next token of each row."""
         return self.length if isinstance(self.length, int) else self.length.repeat_interleave(self.copies)
 
     def with_place(self, like: Float[Tensor, "N D"], parts: int) -> "PlainState":
-        """The same, with a place for the next key of each row: in another buffer, if this one is full or taken."""
+        """Return the state with a position for the next key of each row, in a new buffer if needed."""
         cache, keys = self.cache, self.keys
         if cache is not None and self.written[0] == keys and keys + self.copies <= cache.shape[3]:
             return self
@@ -138,7 +137,7 @@ class PlainState:
         return replace(self, cache=larger, written=[keys], keys=keys, past=past)
 
     def _alive(self) -> tuple[Float[Tensor, "P S H J d"], Bool[Tensor, "S W J"] | None]:
-        """The keys that are in anybody's past."""
+        """Return the keys that are in the past of any beam."""
         assert self.cache is not None
         used, past = self.cache[:, :, :, : self.keys], self.past
         if past is None:
@@ -150,7 +149,7 @@ class PlainState:
         return used, past.gather(2, order.unsqueeze(1).expand(-1, self.copies, -1))
 
     def past_with_now(self) -> Bool[Tensor, "S W seen"] | None:
-        """Whose past each key is in, when each row has seen its own newest."""
+        """Return the mask of pasts, including the newest key of each row."""
         if self.past is None and self.copies == 1:
             return None
         shape = (self.rows // self.copies, self.copies, -1)
@@ -168,19 +167,19 @@ def start(blocks: list[Block], memory: Memory | None, copies: int, device: torch
             continue
         key, value = block.cross.project_memory(memory.vectors)
         if memory.mask is not None:
-            # A row with nothing to attend to gives zeros: the scores are finite, and the values are zeros.
+            # A row without keys returns zeros: the scores are finite, and the values are zeros.
             value = value.masked_fill(~memory.mask[:, None, :, None], 0.0)
             hidden = _mask_bias(memory.mask[:, None, None], key.dtype) if hidden is None else hidden
         projected.append((key.flatten(0, 1), value.flatten(0, 1)))
     rows = copies if memory is None else len(memory.vectors) * copies
     if memory is None:
-        copies = 1  # without a memory, rows have nothing in common
+        copies = 1  # without a memory, rows share nothing
     return PlainState(None, [0], 0, None, tuple(projected), hidden, blocks[0].attention.heads, 0, rows, copies, device)
 
 
 @torch.no_grad()
 def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tuple[Float[Tensor, "N D"], PlainState]:
-    """One step through all blocks; x are the embedded tokens."""
+    """Run one step through all blocks; x are the embedded tokens."""
     state = state.with_place(x, 2 * len(blocks))
     cache, past, keys, seen = state.cache, state.past_with_now(), state.keys, state.keys + state.copies
     assert cache is not None
@@ -188,7 +187,7 @@ def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tup
     parts = (-1, state.copies, 3, state.heads, cache.shape[4])
     for number, (block, memory) in enumerate(zip(blocks, state.memory, strict=True)):
         y = block.attention_norm(x) if block.norm_first else x
-        # The beams of a sentence are so many queries to the same keys.
+        # The beams of a sentence are queries to the same keys.
         now = linear(block.attention.project, y).view(parts).permute(2, 0, 3, 1, 4)
         cache[2 * number : 2 * number + 2, :, :, keys:seen] = now[1:]
         key, value = cache[2 * number : 2 * number + 2, :, :, :seen].flatten(1, 2)
@@ -206,12 +205,12 @@ def step(blocks: list[Block], x: Float[Tensor, "N D"], state: PlainState) -> tup
 
 
 def _mask_bias(seen: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
-    """What is added to the scores: 0, or very low."""
+    """Return the bias of the scores: 0, or very low where masked."""
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min / 2)
 
 
 def _add(block: Block, norm: torch.nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """y is fresh from a product, and still in the cache: the sum takes its place."""
+    """Add in place: y is the result of a product and still in the CPU cache."""
     return y.add_(x) if block.norm_first else norm(y.add_(x))
 
 
@@ -221,7 +220,7 @@ def _attend(
     value: Float[Tensor, "G K d"],
     hidden: Float[Tensor, "S 1 #W K"] | None,
 ) -> Float[Tensor, "N D"]:
-    """softmax(q kᵀ / √d) v, for G = S · H groups of few queries and few keys."""
+    """Return softmax(q kᵀ / √d) v, for G = S · H groups of few queries and few keys."""
     S, H, W, d = query.shape
     query = query.reshape(-1, W, d) * d**-0.5
     small = W * d * key.shape[1] < SMALL

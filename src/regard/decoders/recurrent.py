@@ -1,22 +1,22 @@
-"""A recurrent decoder, and four ways in which the memory reaches it.
+"""A recurrent decoder, with four kinds of context from the memory.
 
     x_t = E[y_{t−1}]          s_0 = tanh(W summary)          f_t = tanh(W_f [s_t; c_t; x_t])    (f_t: the features)
 
-    initial    s_t = g(x_t, s_{t−1})                                           no c_t: s_0 is all it is told
+    initial    s_t = g(x_t, s_{t−1})                                           no c_t: the context is s_0
     constant   s_t = g([x_t; c], s_{t−1}),     c = summary                     the same vector at every step
     previous   s_t = g([x_t; c_t], s_{t−1}),   c_t = attend(s_{t−1}, memory)   the query is the state before the step
     current    s_t = g(x_t, s_{t−1}),          c_t = attend(s_t, memory)       the query is the state after it
                s_t = g([x_t; f_{t−1}], s_{t−1})                                with input feeding
-    gated      c_t ← σ(w·query + b) c_t                                        a decoder that can look away
+    gated      c_t ← σ(w·query + b) c_t                                        for any c_t
 
 initial: Sutskever et al. 2014 (arXiv:1409.3215). constant: Cho et al. 2014, section 2.2 (arXiv:1406.1078). previous:
 Bahdanau et al. 2014, section 3.1 and appendix A.2 (arXiv:1409.0473). current, input feeding: Luong et al. 2015,
 sections 3.1 and 3.3 (arXiv:1508.04025). gated: Xu et al. 2015, section 4.2.1 (arXiv:1502.03044). Any score of
 `regard.attention` serves; the query comes from the top layer.
 
-Where we differ: every way has the same first state and the same readout f_t (Bahdanau's output layer, with tanh for
-maxout), so that what is compared is the context and nothing else. The features are as wide as the embedding, so that
-the output layer may share its table.
+Where we differ: all contexts have the same first state and the same readout f_t (Bahdanau's output layer, with tanh
+for maxout), so that models differ only in the context. Features are as wide as the embedding, so the output layer may
+share its table.
 """
 
 from dataclasses import dataclass, replace
@@ -38,12 +38,12 @@ from regard.layers.feed_forward import Dropout
 from regard.layers.packed import linear
 from regard.layers.recurrent import recurrent_step
 
-# What a recurrent decoder carries from step to step, as a value of its own.
+# The state that a recurrent decoder passes from step to step.
 
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """N = B · copies rows, and what they share of the memory."""
+    """State of N = B · copies rows, and the tensors of the memory that they share."""
 
     hidden: Float[Tensor, "L N D"]
     cell: Float[Tensor, "L N D"] | None  # LSTM
@@ -54,7 +54,7 @@ class RecurrentState:
     summary: Float[Tensor, "B S"] | None  # the context of `constant`
     copies: int
     watch: bool
-    weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
+    weights: Float[Tensor, "N K"] | None = None  # attention weights of the last step, if `watch`
 
     @property
     def rows(self) -> int:
@@ -104,13 +104,13 @@ class RecurrentState:
         )
 
     def _real(self) -> Bool[Tensor, "B 1 K"] | None:
-        """The mask, also where there is none because all vectors are real."""
+        """Return the mask; all true if there is none, and None without keys."""
         if self.mask is not None or self.key is None:
             return self.mask
         return torch.ones(len(self.key), 1, self.key.shape[1], dtype=torch.bool, device=self.device)
 
     def as_hidden_state(self) -> Tensor | tuple[Tensor, Tensor]:
-        """As nn.GRU and nn.LSTM want it."""
+        """Return the state in the form of nn.GRU or nn.LSTM."""
         return self.hidden if self.cell is None else (self.hidden, self.cell)
 
 
@@ -130,13 +130,13 @@ class Gate(nn.Linear):
 def look(
     score: Score | None, gate: Gate | None, query: Float[Tensor, "N Q D"], state: RecurrentState
 ) -> tuple[Float[Tensor, "N Q C"] | None, Float[Tensor, "N K"] | None]:
-    """The context of each query. Weights are those of the last query, if the state is watched."""
+    """Return the context of each query, and the weights of the last query if the state is watched."""
     if score is None or state.key is None or state.value is None:
         if state.summary is None:
             return None, None
         return state.summary.unsqueeze(1).expand(-1, query.shape[1], -1), None
     trace = tracing()
-    # Copies of a memory row are more queries to the same keys: B·copies Q D → B copies·Q D.
+    # Copies of a memory row are more queries to the same keys: (B·copies, Q, D) → (B, copies·Q, D).
     context, weights = attend(
         score,
         query.reshape(state.key.shape[0], -1, query.shape[2]),
@@ -189,16 +189,16 @@ class RecurrentParts(nn.Module):
         depth: int = 1,
         dropout: float = 0.0,
     ) -> None:
-        """`inputs`, `features`: widths of x_t and f_t. `score` compares states (`width`) with the memory's vectors
-        (`memory_width`); only attention has one, and only attention can be `gated`."""
+        """`inputs`, `features`: widths of x_t and f_t. `score` compares states (`width`) with vectors of the memory
+        (`memory_width`); contexts without attention have no score and no gate."""
         super().__init__()
         attends = context in ("previous", "current")
         if attends != (score is not None):
-            raise CallError(f"context={context!r} {'needs a score' if attends else 'has no use for a score'}")
+            raise CallError(f"context={context!r} {'needs a score' if attends else 'takes no score'}")
         if input_feeding and context != "current":
-            raise CallError(f"input_feeding belongs to context='current', not to context={context!r}")
+            raise CallError(f"input_feeding needs context='current', not context={context!r}")
         if gated and not attends:
-            raise CallError(f"there is nothing to gate: context={context!r} does not attend")
+            raise CallError(f"gated needs attention, and context={context!r} has none")
         self.context, self.attention = context, score
         self.gate = Gate(width, 1) if gated else None
         if score is not None:
@@ -215,7 +215,7 @@ class RecurrentParts(nn.Module):
 
     def start(self, memory: Memory, copies: int = 1, *, watch: bool = False) -> RecurrentState:
         if watch and self.attention is None:
-            raise CallError(f"there is nothing to watch: context={self.context!r} does not attend")
+            raise CallError(f"watch needs attention, and context={self.context!r} has none")
         first = torch.tanh(self.begin(memory.summary)).repeat_interleave(copies, 0)
         # Rows × (layers · width), once for h and once for an LSTM's c, into layers × rows × width each.
         hidden, *cell = first.view(first.shape[0], -1, self.depth, self.width).permute(1, 2, 0, 3).contiguous()
@@ -234,13 +234,13 @@ class RecurrentParts(nn.Module):
 
 
 class RecurrentReader(RecurrentParts):
-    """The recurrence with its contexts, over vectors x_t: embedded tokens, or what is known of a series' steps.
+    """The recurrence with its contexts over vectors x_t: embedded tokens, or known features of the steps of a series.
 
     Built with the arguments of `RecurrentParts`.
     """
 
     def read(self, x: Float[Tensor, "B T E"], memory: Memory) -> Float[Tensor, "B T F"]:
-        """The features of every step at once, where all x_t are known."""
+        """Return the features of all steps at once, if all x_t are known."""
         state = self.start(memory)
         if self.context == "previous" or self.input_feeding:
             return self._one_by_one(x, state)
@@ -251,20 +251,20 @@ class RecurrentReader(RecurrentParts):
         return self._read(states, look(self.attention, self.gate, states, state)[0], x)
 
     def step_with(self, x: Float[Tensor, "N 1 E"], state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """One step with the vectors x, to features `N F`."""
+        """Run one step with the vectors x; return the features (N, F) and the state."""
         top, context, state = self._advance(x, state)
         features = self._read(top, context, x).squeeze(1)
         return features, replace(state, fed=features) if self.input_feeding else state
 
     def _one_by_one(self, x: Float[Tensor, "B T E"], state: RecurrentState) -> Float[Tensor, "B T F"]:
-        """Where a step's input depends on the step before."""
+        """Run step by step, as the input of a step depends on the step before."""
         tops, contexts, features = [], [], []
         for now in x.split(1, dim=1):
             top, context, state = self._advance(now, state)
             if self.input_feeding:
                 features.append(self._read(top, context, now))
                 state = replace(state, fed=features[-1].squeeze(1))
-            else:  # nothing waits for the readout, so it is done for all steps together
+            else:  # no step needs the readout, so it is computed for all steps together
                 tops.append(top)
                 contexts.append(context)
         if self.input_feeding:
@@ -274,7 +274,7 @@ class RecurrentReader(RecurrentParts):
     def _advance(
         self, x: Float[Tensor, "N 1 E"], state: RecurrentState
     ) -> tuple[Float[Tensor, "N 1 D"], Float[Tensor, "N 1 C"] | None, RecurrentState]:
-        """One step of the recurrence, and the context that belongs to it."""
+        """Run one step of the recurrence; return its output and context."""
         context, weights, inputs = None, None, [x]
         if self.context == "previous":
             context, weights = look(self.attention, self.gate, state.hidden[-1].unsqueeze(1), state)

@@ -1,15 +1,15 @@
-"""Steps of a single text through a decoder on its own: the same numbers, with little beside reading the weights.
+"""Steps of a decoder without memory for a single text: the same numbers, with little cost beside reading the weights.
 
-With one row, every matrix is read from memory for one vector. That is all the work there is to a step, and whatever
-else is done makes it slower: half of the time of a small model's step can be the modules around the products. So the
-parts of all layers are found once, at the start, and used without their modules: where there are kernels for them, by
-one call for all blocks (`kernels/single.c`); elsewhere by torch, which is also what that call is tested against.
+With one row, every matrix is read from memory for one vector. A step costs little else, so overhead matters: the
+modules around the products can take half of the time of a small model's step. So the parts of all layers are looked up
+once and used without their modules: by one call for all blocks (`kernels/single.c`), or by torch without kernels, which
+is also the reference in the tests.
 
-    positions   one angle for all layers, computed once a step; queries and keys are turned as one row, values with them
-    cache       a step writes its key and value to their place in the buffers
-    heads       that share a key are so many queries to it: one call of the fused kernel, no copies, no masks, no checks
+    positions   one angle for all layers, computed once a step; queries, keys and values are rotated as one row
+    cache       a step writes its key and value into the buffers
+    heads       that share a key are queries to it: one call of the fused kernel, without copies, masks or checks
 
-`prepare` says which blocks can go this way. Steps through which a gradient flows, or at which somebody looks, cannot.
+`prepare` returns None for blocks that do not support this. Steps with gradients or recorded attention are excluded.
 """
 
 import ctypes
@@ -33,13 +33,15 @@ GATED = len(FUNCTIONS)  # the functions of single.c have the order of FUNCTIONS;
 
 
 class Compiled(NamedTuple):
-    """All blocks as one array for the kernel, the norm after them, and the tensors that they point to."""
+    """All blocks as an array for the kernel, the final norm, and the tensors that they point to."""
 
     layers: "ctypes.Array[inference.KernelLayer]"
     norm: inference.Norm | None
     sizes: tuple[int, ...]
     tensors: list[list[Tensor]]
-    found: list[tuple[Tensor, Any, Any]]  # at most one: the first layer's keys, and where keys and values of all lie
+    found: list[
+        tuple[Tensor, Any, Any]
+    ]  # at most one entry: keys of the first layer, and pointers to keys and values of all layers
 
 
 class Layers(NamedTuple):
@@ -47,13 +49,16 @@ class Layers(NamedTuple):
     norm: nn.Module  # after the last block
     rotary: Rotary | None
     compiled: Compiled | None
-    hooks: tuple[Mapping[int, Any], ...]  # before `out` of each block: a masked head has one there
-    swapped: Int[Tensor, " E"]  # of each feature of a query or key, the one that it turns with; a value's is itself
+    hooks: tuple[Mapping[int, Any], ...]  # pre-hooks of `out` in each block: a masked head has one
+    swapped: Int[Tensor, " E"]  # partner of each feature of a query or key in its rotation; of a value, the feature
 
 
 def prepare(blocks: Sequence[Block], norm: nn.Module) -> Layers | None:
-    """None, if a block goes another way: it must have norms first, no memory, the scaled dot product, and positions
-    that are rotary or outside of attention, and it must not be in training."""
+    """Return the layers, or None if a block is not supported.
+
+    Blocks must have norms first, no memory, the scaled dot product, and positions that are rotary or outside of
+    attention; they must not be in training.
+    """
     first = blocks[0].attention
     same = (first.sizes, first.heads, first.kv_heads)
     for block in blocks:
@@ -71,7 +76,7 @@ def prepare(blocks: Sequence[Block], norm: nn.Module) -> Layers | None:
 
 
 def _compile_blocks(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None:
-    """None, where there are no kernels, or none for these layers."""
+    """Return the blocks for the kernel; None without kernels for these layers."""
     last = _norm(norm)
     if not inference.available() or (last is None and not isinstance(norm, nn.Identity)):
         return None
@@ -96,9 +101,9 @@ def _compile_blocks(blocks: Sequence[Block], norm: nn.Module) -> Compiled | None
 
 
 def _places(compiled: Compiled, rooms: Sequence[PreallocatedCache]) -> Sequence[Any]:
-    """Where the keys and the values of each layer lie. They stay there, unless a text outgrows its room.
+    """Return pointers to the keys and values of each layer. They are valid until a text outgrows its buffers.
 
-    Other threads step through the same layers with rooms of their own, so that what is found is replaced as a whole.
+    Other threads use the same layers with other buffers, so the cached result is replaced as a whole.
     """
     found = compiled.found[0] if compiled.found else None
     if found is None or found[0] is not rooms[0].key:
@@ -120,23 +125,23 @@ def _norm(module: nn.Module) -> inference.Norm | None:
 
 
 def _function(wide: FeedForward) -> int | None:
-    """Its number in single.c."""
+    """Return the number of the activation in single.c."""
     if wide.gated:
         return GATED
     return next((number for number, one in enumerate(FUNCTIONS.values()) if one is wide.activation), None)
 
 
 def _turns(rotary: Rotary, place: int, layers: Layers, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine for each number of a row of queries, keys and values; values are not turned."""
+    """Return cosine and sine for each feature of a row of queries, keys and values; values are not rotated."""
     part = layers.blocks[0].attention
     heads, values = part.heads + part.kv_heads, like.new_zeros(part.sizes[2])
     cos, sin = rotary.at(place).to(like.dtype)
-    cos, sin = torch.cat([cos, cos]).repeat(heads), torch.cat([-sin, sin]).repeat(heads)  # a first half's has a minus
+    cos, sin = torch.cat([cos, cos]).repeat(heads), torch.cat([-sin, sin]).repeat(heads)  # negative in the first half
     return torch.cat([cos, values + 1.0]), torch.cat([sin, values])
 
 
 def has_room(rooms: Sequence[object]) -> bool:
-    """Buffers with a free place that no other state has taken."""
+    """Return whether these are buffers with a free position that no other state uses."""
     room = rooms[0]
     return isinstance(room, PreallocatedCache) and room.written[0] == room.length < room.key.shape[-2]
 
@@ -145,7 +150,7 @@ def has_room(rooms: Sequence[object]) -> bool:
 def step(
     layers: Layers, x: Float[Tensor, "1 D"], rooms: Sequence[PreallocatedCache]
 ) -> tuple[Float[Tensor, "1 D"], tuple[PreallocatedCache, ...]]:
-    """One step through all blocks and the norm after them; x is the embedded token, and may be changed."""
+    """Run one step through all blocks and the final norm; x is the embedded token and may be overwritten."""
     place, compiled = rooms[0].length, layers.compiled
     if compiled is None or any(layers.hooks) or not inference.available(x):
         x = _by_torch(layers, x, rooms, place)

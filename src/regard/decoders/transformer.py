@@ -2,10 +2,10 @@
 
     x_t = embedding(y_{t−1}) + position_t;   N blocks;   features = norm(x)
 
-Vaswani et al. 2017, section 3.1 (arXiv:1706.03762). Blocks without cross-attention make a language model of it.
+Vaswani et al. 2017, section 3.1 (arXiv:1706.03762). Without cross-attention it is a language model.
 
-What a step needs of the steps before are their keys and values, which go from state to state as values. Keys and values
-of the memory are computed at the start, once for each sentence, and its beams share them.
+A step needs the keys and values of the steps before, which are in its state. Keys and values of the memory are computed
+at the start, once for each sentence, and its beams share them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,12 @@ from regard.layers.embedding import Embedding
 from regard.layers.feed_forward import NormKind, norm
 from regard.layers.transformer import Block
 
-# What a Transformer decoder carries from step to step: keys and values, as a value of its own.
+# The state that a Transformer decoder passes from step to step: keys and values.
 
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Keys and values a layer: of the `length` steps taken (N rows), and of the memory (N / copies rows)."""
+    """Keys and values of each layer: of the `length` steps so far (N rows), and of the memory (N / copies rows)."""
 
     past: tuple[KeyValue | PreallocatedCache | None, ...]
     memory: tuple[KeyValue | None, ...]
@@ -43,8 +43,8 @@ class TransformerState:
     copies: int
     device: torch.device
     watch: bool = False
-    weights: Float[Tensor, "N K"] | None = None  # where the last step looked, if `watch`
-    single: single_steps.Layers | None = None  # for steps of one row, if they can go the quick way
+    weights: Float[Tensor, "N K"] | None = None  # attention weights of the last step, if `watch`
+    single: single_steps.Layers | None = None  # for fast steps of one row, if supported
     joins = False  # rows share their positions
 
     def join(self, other: "TransformerState") -> "TransformerState":
@@ -77,8 +77,10 @@ def start(
     watch: bool,
     places: int | None,
 ) -> TransformerState:
-    """Before the first step; see `TransformerDecoder.start`. `norm` follows the last block. `like`: a tensor of the
-    type and device of the caches."""
+    """Return the state before the first step; see `TransformerDecoder.start`.
+
+    `norm` follows the last block. `like` is a tensor of the type and device of the caches.
+    """
     rows = copies if memory is None else len(memory.vectors) * copies
     return TransformerState(
         past=tuple(None if places is None else block.attention.preallocate(like, rows, places) for block in blocks),
@@ -100,7 +102,7 @@ class TransformerDecoder(Decoder):
     def __init__(
         self, embedding: Embedding, layers: list[Block], *, final_norm: NormKind | nn.Module | None = "layer"
     ) -> None:
-        """`final_norm`: blocks with norms first leave their sum without one, so it follows the last of them."""
+        """`final_norm`: add a norm after the last block, which blocks with norms first need."""
         super().__init__()
         self.embedding = embedding
         self.layers = nn.ModuleList(block.placed("decoder", number) for number, block in enumerate(layers))
@@ -115,7 +117,7 @@ class TransformerDecoder(Decoder):
         self.norm = nn.Identity() if final_norm is None else final_norm
 
     def forward(self, tokens: Int[Tensor, "B T"], memory: Memory | None = None) -> Float[Tensor, "B T D"]:
-        """No mask for padding: it stands at the end, and nothing before it looks ahead."""
+        """Return the features of all steps. Padding at the end needs no mask, as attention is causal."""
         x = self.enter(self.embedding(tokens))
         for block in self.layers:
             x = block(x, causal=True, memory=memory)
@@ -124,12 +126,12 @@ class TransformerDecoder(Decoder):
     def start(
         self, memory: Memory | None = None, copies: int = 1, *, watch: bool = False, places: int | None = None
     ) -> TransformerState | PlainState | NativeState:
-        """`copies` rows for each row of the memory; where there is no memory, `copies` rows.
+        """Return the state before the first step: `copies` rows for each row of the memory (or in all).
 
-        With `places`, keys and values of so many steps get their room in advance, and `read` takes several at once.
+        `places` preallocates keys and values for this number of steps; then `read` takes several tokens at once.
         """
         if watch and (memory is None or self._last_cross() is None):
-            raise CallError("there is nothing to watch: this decoder does not attend to a memory")
+            raise CallError("watch needs attention to a memory, and this decoder has none")
         blocks, table = list(self._blocks()), self.embedding.table.weight
         quick = places is None and not (watch or torch.is_grad_enabled() or tracing())
         if quick and native_steps.suits(blocks):
@@ -166,7 +168,7 @@ class TransformerDecoder(Decoder):
     def read(
         self, tokens: Int[Tensor, "N T"], state: TransformerState
     ) -> tuple[Float[Tensor, "N T D"], TransformerState]:
-        """T steps at once, whose tokens are known: the features of each."""
+        """Run T steps at once with known tokens; return the features of each."""
         x = self.enter(self.embedding(tokens, state.length))
         past = []
         for block, before, memory in zip(self._blocks(), state.past, state.memory, strict=True):
@@ -178,5 +180,5 @@ class TransformerDecoder(Decoder):
         return (cast(Block, block) for block in self.layers)
 
     def _last_cross(self) -> int | None:
-        """The last layer that attends to the memory: the one that coverage watches."""
+        """Return the last layer that attends to the memory, whose weights coverage uses."""
         return max((number for number, block in enumerate(self._blocks()) if block.cross is not None), default=None)

@@ -55,12 +55,12 @@ from regard.look.records import ORDER, Attention, AttentionRecord, Head
 
 NO_END = 1 << 31
 NOTHING_FOR = (
-    "method={method!r} shows what speaks for an output, and here nothing does; the method input-gradient shows what "
-    "the output feels, for it or against it, and --explain inputs (run.explain) both with their sign"
+    "method={method!r} shows only positive contributions to an output, and here are none; the method input-gradient "
+    "shows the size of all, and --explain inputs (run.explain) their sign, too"
 )
 NOTHING = (
-    "this model has no attention, so there is nothing to look at; the methods input-gradient and leave-one-out ask any "
-    "model what it heeds"
+    "this model has no attention, so there is nothing to look at; the methods input-gradient and leave-one-out work "
+    "with any model"
 )
 
 
@@ -87,11 +87,11 @@ def rolled_out_tables(tables: Sequence[PlacedTable]) -> list[PlacedTable]:
     encoder, decoder, cross, pooling = kinds.values()
     if any(not table.role.followed for table in tables):
         raise CallError(
-            "method='rollout' follows attention from layer to layer, which takes a Vision Transformer; in a CNN, "
-            "convolutions mix what is near in between: method='raw' shows each layer"
+            "method='rollout' multiplies attention over layers, so it needs a Vision Transformer; in a CNN, "
+            "convolutions mix neighbors between layers: use method='raw', which shows each layer"
         )
     if len({weights.shape[-1] for weights in encoder}) > 1:
-        raise CallError("method='rollout' follows attention through layers of one size, and these look at other grids")
+        raise CallError("method='rollout' needs layers of one size, and these layers have different grids")
     through = rollout(encoder) if encoder else None
     found: list[PlacedTable] = []
     if decoder and cross:
@@ -107,8 +107,8 @@ def rolled_out_tables(tables: Sequence[PlacedTable]) -> list[PlacedTable]:
         ]  # a class token is not pooled
     elif cross or through is None:
         raise CallError(
-            "method='rollout' follows attention from layer to layer, which takes a Transformer; here attention over "
-            "the input is one step: method='raw' shows it"
+            "method='rollout' multiplies attention over layers, so it needs a Transformer; here attention over "
+            "the input is one step: use method='raw'"
         )
     return [*found, *([] if through is None else [_rollout_tables("encoder", through)])]
 
@@ -182,7 +182,7 @@ def _speaking_for(case: ExplainTarget, method: str, found: Contributions) -> Att
 
 def without_each(case: ExplainTarget) -> Attention:
     if not case.parts:
-        raise CallError("method='leave-one-out' needs parts of the input that can be left out, and here there are none")
+        raise CallError("method='leave-one-out' needs input parts that can be masked, and this input has none")
     with torch.no_grad():
         weights = leave_one_out(len(case.parts), lambda without: to_numpy(case.ask(without)), both_ways=case.number)
     return _whole_table(case, "leave-one-out", weights)
@@ -242,11 +242,9 @@ def method_shown(case: ExplainTarget, method: str, found: Sequence[Attention]) -
     silent = ~np.any(rows, axis=0) if rows and speaking else np.zeros(0, bool)
     labels = [repr(case.axes[case.rows].labels[row]) for row in np.flatnonzero(silent)]
     shown = {axis for one in found for axis in (one.rows, one.columns)}
-    told = [f"nothing speaks for {', '.join(labels)}"] if labels else []
-    told += [
-        f"nothing of the {side.columns} does" for side in (case, *case.beside) if speaking and side.columns not in shown
-    ]
-    return f"{method} ({'; '.join(told)})" if told else method
+    notes = [f"no positive contribution to {', '.join(labels)}"] if labels else []
+    notes += [f"none by the {side.columns}" for side in (case, *case.beside) if speaking and side.columns not in shown]
+    return f"{method} ({'; '.join(notes)})" if notes else method
 
 
 def with_evidence(

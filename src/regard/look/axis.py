@@ -77,7 +77,7 @@ def signal_array(signal: Any) -> Float[np.ndarray, "*F N"]:
     if array.ndim not in (1, 2) or not array.size:
         raise CallError(f"a signal is a series, or a spectrogram of bands × steps, not of shape {array.shape}")
     if not np.isfinite(array).all():
-        raise CallError("a signal must be finite: fill what is missing first")
+        raise CallError("a signal must be finite: fill missing values first")
     steps = array.shape[-1]
     if steps > MOST_STEPS:  # mean of neighbors for a spectrogram; peaks for a wave, as only they are visible
         starts = np.arange(MOST_STEPS) * steps // MOST_STEPS
@@ -156,9 +156,9 @@ class Axis:
         if self.times is not None and len(self.times) != len(self.tokens):
             raise CallError(f"{len(self.times)} times do not fit {len(self.tokens)} tokens")
         if self.times is not None and (np.diff(self.edges) < 0).any():
-            raise CallError("times go backwards: they say when each token begins, in order")
+            raise CallError("times decrease: give the start of each token, in order")
         if self.image is not None and self.grid is None:
-            raise CallError("an image needs the grid of the regions that were looked at: grid=(rows, columns)")
+            raise CallError("an image needs the grid of its regions: grid=(rows, columns)")
         if self.signal is not None and self.times is None:
             raise CallError("a signal needs the times at which its tokens begin: times=[0.0, 0.04, ...]")
         for token in self.tokens:
@@ -176,8 +176,7 @@ class Axis:
         """Return the token range of each word, in order; special tokens are separate."""
         if any(token.word is None and not token.special for token in self.tokens):
             raise CallError(
-                "it is not known which words these tokens belong to: "
-                "give them as regard.look.axis(labels, words=[0, 0, 1, ...])"
+                "the words of these tokens are unknown: give them as regard.look.axis(labels, words=[0, 0, 1, ...])"
             )
         return self._groups(lambda place, token: ("special", place) if token.special else ("word", token.word))
 

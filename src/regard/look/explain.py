@@ -33,18 +33,18 @@ from regard.look.value_table import ValueTable
 EXPLANATIONS = ("lens", "logits", "patching", "inputs", "scores")
 CONTRASTED = ("logits", "patching", "inputs")
 NO_STREAM = (
-    "explain={how!r} reads the layers of a Transformer that writes text, and this model has none; explain='patching' "
-    "and explain='inputs' work with other models, too"
+    "explain={how!r} needs a Transformer that generates text; explain='patching' and explain='inputs' work with other "
+    "models, too"
 )
 ALL_ZERO = "All numbers are zero: none of this makes a difference here."
 INPUTS: dict[str, tuple[Callable[[ExplainTarget], Contributions], str, str]] = {
     "integrated-gradients": (
-        integrated_gradients, "A row adds up to {what}, less that of an input of zeros.",
+        integrated_gradients, "A row sums to {what}, minus that for an input of zeros.",
         "Integrated gradients (Sundararajan et al. 2017).",
     ),
-    "attnlrp": (attnlrp, "A row adds up to its logit, or to its lead.", "AttnLRP (Achtibat et al. 2024)."),
+    "attnlrp": (attnlrp, "A row sums to its logit, or to its lead.", "AttnLRP (Achtibat et al. 2024)."),
     "input-gradient": (
-        input_times_gradient, "A row does not add up to anything.", "Input × gradient (Shrikumar et al. 2016).",
+        input_times_gradient, "A row has no defined sum.", "Input × gradient (Shrikumar et al. 2016).",
     ),
 }  # fmt: skip
 BY = {"patching": ("heads", "positions", "states", "paths"), "scores": ("keys", "queries"), "inputs": tuple(INPUTS)}
@@ -75,17 +75,17 @@ def explain(how: str, case: ExplainTarget, other: ExplainTarget | None, options:
     if (other is not None) != (how == "patching"):
         raise CallError(
             "explain='patching' needs a second input (against_input=..., --against-input; exchange='red=blue', "
-            f"--exchange), and no other explanation has one: this is explain={how!r}"
+            f"--exchange), and other explanations take none: this is explain={how!r}"
         )
     if options.by is not None and options.by not in BY.get(how, ()):
-        raise CallError(f"by={options.by!r}: explain={how!r} takes {' or '.join(BY.get(how, ('none',)))}")
+        raise CallError(f"by={options.by!r}: explain={how!r} supports {' or '.join(BY.get(how, ('none',)))}")
     steps = len(case.axes[case.rows])
     if options.row is not None and not -steps <= options.row < steps:
         raise CallError(f"row={options.row} is not one of 0 to {steps - 1}, the steps of the output")
     if case.instead is not None and how not in CONTRASTED:
-        raise CallError(f"explain={how!r} asks about no word: instead= belongs to {', '.join(CONTRASTED)}")
+        raise CallError(f"explain={how!r} has no contrast word: instead= needs {', '.join(CONTRASTED)}")
     if case.instead is not None and how != "inputs" and options.row is None and steps > 1:
-        raise CallError("instead= asks about one step of the output: say which, by row= (--row), from 0")
+        raise CallError("instead= needs one step of the output: give row= (--row), from 0")
     with evaluating(case.model):
         table = _table(how, case, other, options)
     return table if table.values.any() else replace(table, about=f"{table.about} {ALL_ZERO}")
@@ -112,9 +112,9 @@ def _lens(case: ExplainTarget, stream: ResidualStream, reading: Reading) -> Valu
     ]
     rows = ["embedding", *(f"layer {number}" for number in range(len(words) - 1))]
     return ValueTable(
-        found.answer.cpu().numpy(), rows, case.axes[case.rows].labels, "What each layer would say next", words=words,
-        about="The word that is most probable by the state after each layer, with its probability; the color is the "
-        "probability of the word that was said. Logit lens (nostalgebraist 2020).",
+        found.answer.cpu().numpy(), rows, case.axes[case.rows].labels, "Prediction of each layer", words=words,
+        about="The most probable word by the state after each layer, with its probability; the color is the "
+        "probability of the output word. Logit lens (nostalgebraist 2020).",
     )  # fmt: skip
 
 
@@ -131,8 +131,8 @@ def _logits(case: ExplainTarget, stream: ResidualStream, reading: Reading, optio
         groups[name] = groups.get(name, 0.0) + part.added.cpu().double().numpy()
     total = np.sum(list(groups.values()), axis=0)
     return ValueTable(
-        np.stack([*groups.values(), total]), [*groups, "logit"], labels, "What each part adds to the logit of a word",
-        about="The rows add up to the last one, the logit, exactly; norms are held as they were. Direct logit "
+        np.stack([*groups.values(), total]), [*groups, "logit"], labels, "Contributions to the logit of a word",
+        about="The rows sum exactly to the last one, the logit; norms are constants. Direct logit "
         "attribution (Elhage et al. 2021).",
     )  # fmt: skip
 
@@ -158,9 +158,9 @@ def _logits_of_step(parts: list[Part], row: int, word: str) -> ValueTable:
     total = values.sum() + sum(beside.values())
     return ValueTable(
         values, [f"layer {number}" for number in range(layers)], names,
-        f"What each head and feed-forward adds to the logit of {word}",
-        about=f"With {' and '.join(f'{value:+.2f} of {kind}' for kind, value in beside.items())}, all numbers add up "
-        f"to {total:.2f}, exactly; norms are held as they were. Direct logit attribution (Elhage et al. 2021).",
+        f"Contribution of each head and feed-forward to the logit of {word}",
+        about=f"With {' and '.join(f'{value:+.2f} of {kind}' for kind, value in beside.items())}, all numbers sum "
+        f"exactly to {total:.2f}; norms are constants. Direct logit attribution (Elhage et al. 2021).",
     )  # fmt: skip
 
 
@@ -171,8 +171,8 @@ def _inputs(case: ExplainTarget, options: ExplainOptions) -> ValueTable:
     values, labels = np.column_stack([found.parts, found.rest]), case.axes[case.rows].labels
     if options.row is not None:
         values, labels = values[[options.row]], [labels[options.row]]
-    what = "its number" if case.number else "what the model thinks of it"
-    title = "What each part of the input adds to each part of the output"
+    what = "its number" if case.number else "its score"
+    title = "Contribution of each part of the input to each part of the output"
     title += "" if case.instead is None else f", ahead of {case.instead!r}"
     return ValueTable(
         values, labels, [*columns, "the rest"], title,
@@ -182,7 +182,7 @@ def _inputs(case: ExplainTarget, options: ExplainOptions) -> ValueTable:
 
 def _scores(case: ExplainTarget, stream: ResidualStream, reading: Reading, options: ExplainOptions) -> ValueTable:
     if options.row is None or options.layer is None or options.head is None:
-        raise CallError("explain='scores' asks about one query of one head: say row=, layer= and head= as numbers")
+        raise CallError("explain='scores' needs one query of one head: give row=, layer= and head= as numbers")
     layer, most = options.layer, len(stream.layers)
     if not -most <= layer < most:
         raise CallError(f"layer={layer} is not one of 0 to {most - 1}")
@@ -198,9 +198,9 @@ def _scores(case: ExplainTarget, stream: ResidualStream, reading: Reading, optio
     of = "the query" if side == "queries" else "each key"
     return ValueTable(
         np.vstack([table, table.sum(axis=0)]), [*names, "score"], read[: row + 1],
-        f"What the scores of {read[row]!r} are made of: layer {layer % most}, head {options.head % heads}",
-        about=f"A row is what a part of {of} adds, the last one their sum; a softmax over that is the row of weights. "
-        "Norms are held as they were (Elhage et al. 2021).",
+        f"Parts of the scores of {read[row]!r}: layer {layer % most}, head {options.head % heads}",
+        about=f"A row is the contribution of a part of {of}, the last their sum; its softmax is the row of weights. "
+        "Norms are constants (Elhage et al. 2021).",
     )  # fmt: skip
 
 
@@ -212,27 +212,27 @@ def _patching(case: ExplainTarget, other: ExplainTarget, options: ExplainOptions
     if options.kind is not None and options.kind not in KINDS:
         raise CallError(f"kind={options.kind!r} must be one of {', '.join(KINDS)}")
     of = "of the answer" if options.row is None else f"of {_word(case, options.row)}"
-    thinks = "the numbers" if case.number else "what the model thinks"
-    back = f"The share of {thinks} {of} that comes back when "
+    score = "numbers" if case.number else "score"
+    back = f"Recovered share of the {score} {of} when "
     if options.by == "paths":
         _, heads, values = patched_paths(case, other, options.kind, options.row)
         return ValueTable(
-            values, heads, heads, "What each head (row) tells each later one (column)",
-            about=f"{back}the later head alone hears the earlier one as it is by the first input, all else being as by "
-            "the second: 1 is all of it, 0 nothing. Path patching (Wang et al. 2022).",
+            values, heads, heads, "Direct effect of each head (row) on each later one (column)",
+            about=f"{back}only the later head reads the output of the earlier one for the first input, and all else is "
+            "that of the second: 1 is all, 0 nothing. Path patching (Wang et al. 2022).",
         )  # fmt: skip
     about = (
-        f"{back}this state alone is carried from the first input into the second: 1 is all of it, 0 nothing. {ALL}: "
-        "carried at once. Activation patching (Vig et al. 2020)."
+        f"{back}only this state is copied from the first input to the second: 1 is all, 0 nothing. {ALL}: "
+        "copied together. Activation patching (Vig et al. 2020)."
     )
     by = options.by or _what_there_is(other, options.kind)
     if by == "heads":
         found = patched_heads(case, other, options.kind, options.row)
-        title = f"What each head brings back: attention {KINDS[found.kind]}"
+        title = f"Effect of each head: attention {KINDS[found.kind]}"
     else:
         way, what = (patched_states, "recurrent state") if by == "states" else (patched_positions, "vector")
         found = way(case, other, options.kind, options.row, partial(_positions, case, other))
-        title = f"What the {what} at each position brings back ({found.kind})"
+        title = f"Effect of the {what} at each position ({found.kind})"
     return ValueTable(found.values, found.layers, found.columns, title, about)
 
 
@@ -314,6 +314,6 @@ def require_contrast(method: str) -> None:
     """Raise CallError unless the method supports a contrast word."""
     if method not in ABOUT_OUTPUT:
         raise CallError(
-            f"method={method!r} asks where a model looks, whatever it says: instead= (--instead) needs one of "
+            f"method={method!r} does not depend on the output: instead= (--instead) needs one of "
             f"{', '.join(ABOUT_OUTPUT)}"
         )

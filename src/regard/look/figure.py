@@ -294,7 +294,7 @@ def _beams(shown: ShownView) -> Canvas:
     width = min(26.0, max(10.0, len(tables) * (inches(columns) * 0.8 + 1.3)))
     tree_height = 0.45 * len(hypotheses) + 0.4
     canvas = Canvas(figsize=(width, tree_height + inches(rows) * 0.8 + 2.2), layout="constrained")
-    titles(canvas, shown, f"The hypotheses of the search, and what each looked at. {shown.caption}")
+    titles(canvas, shown, f"The hypotheses of the search, with the attention of each. {shown.caption}")
     ratios = [tree_height, inches(rows) * 0.8 + 1.3]
     upper, lower = cast(Sequence[Canvas], canvas.subfigures(2, 1, height_ratios=ratios))
     draw_tree(upper.subplots(), beam_tree(shown.record), [one.score for one in hypotheses], width)

@@ -204,7 +204,7 @@ def record(
     if scores and len(scores) != len(row_axis):
         raise CallError(f"{len(scores)} scores do not fit {len(row_axis)} rows")
     if scores and column_axis is None:
-        raise CallError("scores belong to rows that were written: give columns, too")
+        raise CallError("scores belong to generated rows: give columns, too")
     attentions = [
         Attention(name, kind, number, _table(name, table), side, "source")
         for number, (name, table) in enumerate(_name_weights(weights).items())
@@ -230,18 +230,20 @@ def _name_weights(weights: Any) -> dict[str, Any]:
     else:
         found = {"attention": weights}
     if not found:
-        raise CallError("no weights were given: a model may have to be asked for them (output_attentions=True)")
+        raise CallError("no weights were given: models may return them only with output_attentions=True")
     return found
 
 
 def _table(name: str, table: Any) -> np.ndarray:
     """Return heads × rows × columns as float32."""
     if table is None:
-        raise CallError(f"{name} has no weights: a fused kernel returns none, ask the model for them")
+        raise CallError(
+            f"{name} has no weights: a fused kernel returns none; request them from the model (output_attentions=True)"
+        )
     try:
         array = np.asarray(_array(table), dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise CallError(f"{name} is no table of numbers: {error}") from None
+        raise CallError(f"{name} is not a table of numbers: {error}") from None
     if array.ndim == 4:
         if len(array) != 1:
             raise CallError(f"{name} has the weights of {len(array)} sentences: give those of one, weights[i]")

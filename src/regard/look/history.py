@@ -92,9 +92,9 @@ def load_history(folder: Path, number: int = 0) -> History:
     if not files:
         kept = sorted(int(one.name) for one in (folder / FOLDER).glob("*") if one.name.isdecimal())
         if kept:
-            raise CallError(f"{folder}: input {number} was not kept; there are {', '.join(map(str, kept))}")
+            raise CallError(f"{folder}: input {number} was not kept; kept inputs: {', '.join(map(str, kept))}")
         raise CallError(
-            f"{folder} has kept no attention while it trained: training.looks says of how many validation inputs to "
-            "(at the next training; jobs that cannot be looked at keep none)"
+            f"{folder} has no attention records of its training: set training.looks to a number of validation inputs "
+            "before training (jobs without attention keep none)"
         )
     return History(tuple(int(file.stem) for file in files), tuple(load(file) for file in files))

@@ -29,7 +29,7 @@ Place = tuple[Kind, int]
 def head_profile(cases: Sequence[ExplainTarget]) -> ValueTable:
     """Return the profile over cases, each an input with its correct output."""
     if not cases:
-        raise CallError("none of the validation inputs can be looked at: there is nothing to make a profile of")
+        raise CallError("no validation input has an attention record, so there is no profile")
     names: dict[Place, tuple[str, int]] = {}
     mass: dict[Place, dict[str, np.ndarray | float]] = defaultdict(lambda: defaultdict(float))
     chance: dict[Place, dict[str, np.ndarray | float]] = defaultdict(lambda: defaultdict(float))
@@ -46,7 +46,7 @@ def head_profile(cases: Sequence[ExplainTarget]) -> ValueTable:
             chance[place][role] += np.broadcast_to(usual, own.shape)
             rows[place][role] += count
     if not names:
-        raise CallError("there is no attention whose rows and columns are named: nothing to make a profile of")
+        raise CallError("no attention of this model has named rows and columns, so there is no profile")
     ordered = sorted(names, key=lambda place: (ORDER.index(place[0]), place[1]))
     roles = list(dict.fromkeys(role for place in ordered for role in rows[place] if rows[place][role]))
     values, words, labels = [], [], []
@@ -68,10 +68,10 @@ def head_profile(cases: Sequence[ExplainTarget]) -> ValueTable:
             values.append([*above, lost[head]])
             words.append([*written, f"{lost[head]:+.3f}"])
     return ValueTable(
-        np.array(values), labels, [*roles, WITHOUT], f"What each head looks for, over {len(cases)} inputs", words=words,
-        about="The share of a head's weight that falls there, with that of chance in brackets; the color is how far it "
-        f"is above. {POSITIONAL}: the share that stays when contents are shuffled, and in brackets what would stay if "
-        f"the head followed them. {WITHOUT}: by how much −log p of the right output grows, 0.05 is 5%.",
+        np.array(values), labels, [*roles, WITHOUT], f"Roles of the heads, over {len(cases)} inputs", words=words,
+        about="Share of a head's weight on the columns of the role, with chance in brackets; the color is the "
+        f"difference. {POSITIONAL}: the share that stays when contents are shuffled, in brackets that of a head that "
+        f"follows contents. {WITHOUT}: relative growth of −log p of the correct output, 0.05 is 5%.",
     )  # fmt: skip
 
 
@@ -92,10 +92,10 @@ def role_history(histories: Sequence[History]) -> ValueTable:
         words.append([f"{value:+.2f}" for value in own])
     return ValueTable(
         np.array(values), rows, [f"{step:,}" for step in steps],
-        f"When each head took its role, over {len(histories)} inputs", words=words,
-        about="The share of a head's weight that falls where its role would look, less that of chance, at every "
-        f"validation of the training; a role counts from {CLEAR} on. {POSITIONAL}: the share of its pattern that stays "
-        "when contents are shuffled, less what would stay if it followed them. Induction: Olsson et al. 2022.",
+        f"Roles of the heads during training, over {len(histories)} inputs", words=words,
+        about="Share of a head's weight on the columns of its role, minus chance, at every validation; a role "
+        f"counts from {CLEAR} on. {POSITIONAL}: the share of its pattern that stays when contents are shuffled, minus "
+        "that of a head that follows contents. Induction: Olsson et al. 2022.",
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def heads_called(names: Sequence[str], model: nn.Module, record: AttentionRecord
         one = next((one for place, one in there.items() if place == (kind, layer)), None)
         if one is None:
             known = ", ".join(f"{kind}.{layer}" for kind, layer in there) or "none"
-            raise CallError(f"without={name!r}: there is no such layer; the attentions of this model are: {known}")
+            raise CallError(f"without={name!r}: no such layer; the attentions of this model are: {known}")
         if head >= len(one.weights):
             raise CallError(f"without={name!r}: the heads of {kind}.{layer} are 0 to {len(one.weights) - 1}")
         found.setdefault(modules[one.name], []).append(head)
@@ -138,7 +138,7 @@ def _parts(name: str) -> tuple[str, int, int]:
     parts = name.split(".")
     if len(parts) != 3 or parts[0] not in KINDS or not all(part.isdecimal() and len(part) < 6 for part in parts[1:]):
         raise CallError(
-            f"without={name[:50]!r} is no head: write KIND.LAYER.HEAD, such as cross.0.3; KIND is one of "
+            f"without={name[:50]!r} is not a head: write KIND.LAYER.HEAD, such as cross.0.3; KIND is one of "
             f"{', '.join(KINDS)}"
         )
     return parts[0], int(parts[1]), int(parts[2])

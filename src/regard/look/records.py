@@ -25,7 +25,7 @@ SaidKind = Literal["labels", "values", "marks", "drawing"]
 
 @dataclass(frozen=True)
 class OutputView:
-    """`Said`: an output that is more than a text. Pictures of attention show it with the weights.
+    """An output that is more than a text. Pictures of attention show it with the weights.
 
     labels   every label with its probability, the most probable first
     values   forecast numbers with their times; the widest band of quantiles, and the actual values, if known
@@ -72,10 +72,10 @@ ORDER: tuple[Kind, ...] = tuple(KINDS)  # order in a record; by default the firs
 Head = int | Literal["mean", "max"]
 #: Titles of tables by methods that explain the whole model, not its attention.
 ASKED = {
-    "leave-one-out": "What is lost without each part",
-    "input-gradient": "Gradient by each part, times its vector",
-    "integrated-gradients": "What each part adds, by integrated gradients",
-    "attnlrp": "What each part adds, by AttnLRP",
+    "leave-one-out": "Loss without each part",
+    "input-gradient": "Input × gradient of each part",
+    "integrated-gradients": "Contribution of each part, by integrated gradients",
+    "attnlrp": "Contribution of each part, by AttnLRP",
 }
 
 
@@ -136,7 +136,7 @@ class AttentionRecord:
 
     def __post_init__(self) -> None:
         if not self.attentions:
-            raise CallError("a record without any attention: there is nothing to look at")
+            raise CallError("a record needs at least one attention")
         for attention in self.attentions:
             _require_fit(attention, self.axes)
         sides = [self.axes[name].count_words() for name in ("source", "target") if name in self.axes]
@@ -186,7 +186,7 @@ class AttentionRecord:
                 where += f", {'mean' if head == 'mean' else 'largest'} of {_count(layers)}"
         else:
             if layer is None and len(layers) > 1:
-                raise CallError(f"head={head} of which layer? say layer=0 to {layers[-1].layer}")
+                raise CallError(f"head={head} needs a layer: give layer=0 to {layers[-1].layer}")
             if not isinstance(head, int) or not -len(heads) <= head < len(heads):
                 raise CallError(f"head={head} is not one of 0 to {len(heads) - 1}, mean or max")
             weights = heads[head]
@@ -210,7 +210,7 @@ class AttentionRecord:
         kept = {name: axis.real() for name, axis in self.axes.items()}
         for attention in self.attentions:
             if not kept[attention.rows] or not kept[attention.columns]:
-                raise CallError(f"{attention.name}: without its special tokens there is nothing left to look at")
+                raise CallError(f"{attention.name}: all tokens are special, so nothing is left without them")
         return replace(
             self,
             attentions=tuple(
@@ -270,7 +270,7 @@ def _require_fit(attention: Attention, axes: Mapping[str, Axis]) -> None:
     name, weights = attention.name, attention.weights
     for side in (attention.rows, attention.columns):
         if side not in axes:
-            raise CallError(f"{name}: there are no tokens for its {side!r} axis; there are: {', '.join(axes)}")
+            raise CallError(f"{name}: no tokens for its {side!r} axis; the axes are: {', '.join(axes)}")
     rows, columns = len(axes[attention.rows]), len(axes[attention.columns])
     if weights.ndim != 3 or weights.shape[1:] != (rows, columns):
         raise CallError(
@@ -286,8 +286,8 @@ def _require_fit(attention: Attention, axes: Mapping[str, Axis]) -> None:
         )
     if weights.min() < -1e-6:
         raise CallError(
-            f"{name}: some weights are below zero (the least is {weights.min():.4g}); attributions with a sign need "
-            "their positive part or their size taken first, and `method` should say which"
+            f"{name}: some weights are below zero (the least is {weights.min():.4g}); of signed attributions, "
+            "take the positive part or the absolute value first, and name it in `method`"
         )
 
 

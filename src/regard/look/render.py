@@ -73,9 +73,9 @@ def save(
 
 def require_suffix(path: Path) -> None:
     if path.suffix not in SUFFIXES:
-        raise CallError(f"{path}: a picture's name ends with {', '.join(SUFFIXES)}{_hint(path)}")
+        raise CallError(f"{path}: the name of a picture must end with {', '.join(SUFFIXES)}{_hint(path)}")
     if not path.parent.is_dir():
-        raise CallError(f"{path}: there is no folder {path.parent}")
+        raise CallError(f"{path}: no such folder: {path.parent}")
 
 
 def _hint(path: Path) -> str:
@@ -105,7 +105,7 @@ def show_history(history: History, shown: ShownView, console: Console) -> Render
         numbers.add_column(name, justify="right")
     for place in history.sample_examples(12):
         numbers.add_row(f"{history.steps[place]:,}", *(f"{values[place]:.3f}" for values in figures.values()))
-    head = Group(Text(shown.title, style="bold"), Text(f"{shown.caption} As training went on.", style="dim"), "")
+    head = Group(Text(shown.title, style="bold"), Text(f"{shown.caption} During training.", style="dim"), "")
     return Group(head, Columns(maps, padding=(0, 3)), numbers)
 
 
@@ -134,7 +134,7 @@ def _figure(history: History, shown: ShownView, form: str) -> bytes:
         high = min(3.2, max(1.4, inches(len(last.rows)) * 0.7))
         beside = max(map(length, short(last.rows.labels))) * 0.8
         canvas = Canvas(figsize=(max(8.0, len(places) * (wide + 0.2) + beside), high + 3.6), layout="constrained")
-        titles(canvas, shown, f"{shown.caption} As training went on.")
+        titles(canvas, shown, f"{shown.caption} During training.")
         upper, lower = cast(Sequence[Canvas], canvas.subfigures(2, 1, height_ratios=[high + 0.9, 2.0]))
         panels = upper.subplots(1, len(places), squeeze=False)[0]
         for number, (axes, place) in enumerate(zip(panels, places, strict=True)):

@@ -86,7 +86,7 @@ def matrix(
 
 
 def grid(shown: ShownView, console: Console) -> RenderableType:
-    """A small map of every layer and head, with its entropy."""
+    """Draw a small map of every layer and head, with its entropy."""
     parts: list[RenderableType] = []
     for attention in shown.layers:
         maps = []

@@ -51,7 +51,7 @@ class ValueTable:
                 f"values of {self.values.shape} do not fit {len(self.rows)} rows and {len(self.columns)} columns"
             )
         if not np.isfinite(self.values).all():
-            raise CallError(f"{self.title}: some of the numbers are not finite, so there is nothing to be read from it")
+            raise CallError(f"{self.title}: some numbers are not finite, so the table has no meaning")
 
     def as_dict(self) -> dict[str, Any]:
         tree = {
@@ -79,7 +79,7 @@ class ValueTable:
         path = Path(path)
         require_suffix(path)
         if path.suffix == ".npz":
-            raise CallError(f"{path}: this is no record of attention: it is drawn as .png, .svg, .pdf or .html")
+            raise CallError(f"{path}: a table of values can be saved as .png, .svg, .pdf or .html only")
         return atomic.write_bytes(path, self.as_bytes(path.suffix[1:]))
 
     def as_bytes(self, form: str) -> bytes:
@@ -142,7 +142,7 @@ class ValueTable:
         return report_page(f'{head}<div class="wide"><table class="why">{self._lines("th")}</table></div>', self.title)
 
     def _lines(self, tag: str) -> str:
-        """The rows of a table; `tag`: of names."""
+        """Return the rows of an HTML table; `tag` is the element of names."""
         cells, shades = self._cells(), self._shades()
 
         def named(name: str, scope: str) -> str:
@@ -189,7 +189,7 @@ def _background(shade: int) -> str:
 
 
 def _style(shade: int) -> "Style":
-    """On white: a terminal of any color shows dark letters on it."""
+    """Return a style on white, so that dark letters are readable in any terminal."""
     from rich.style import Style
 
     if not shade:

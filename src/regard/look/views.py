@@ -38,13 +38,13 @@ class ShownView:
         if self.view not in VIEWS:
             raise CallError(f"view={self.view!r} is not known{nearest(self.view, VIEWS)}")
         if self.view == "beams" and not self.record.beams:
-            raise CallError("this record has one hypothesis only: look with n_best=3, say, to see the others")
+            raise CallError("this record has only one hypothesis: look with n_best=3 to see others")
         if self.against is not None and self.view != "matrix":
             raise CallError(f"two records are compared as matrices, not as {self.view!r}")
         if self.view == "overlay" and self.matrix.columns.grid is None and self.matrix.columns.times is None:
             raise CallError(
-                "an overlay needs an image or a time axis to be laid upon, and this record looks at neither; "
-                "regard.look.axis(grid=..., image=...) or axis(times=..., signal=...) brings one"
+                "an overlay needs an image or a time axis, and this record has none; "
+                "make one with regard.look.axis(grid=..., image=...) or axis(times=..., signal=...)"
             )
         rows = len(self.matrix.rows)
         if self.row is not None and not -rows <= self.row < rows:
@@ -148,7 +148,7 @@ def range_line(values: np.ndarray) -> str:
 
 
 def strength(weights: np.ndarray, top: float, log: bool) -> np.ndarray:
-    """How strongly to paint, 0 to 1: in proportion, or by decades below the largest."""
+    """Return the color strength from 0 to 1: in proportion, or by decades below the largest."""
     share = np.clip(np.asarray(weights, dtype=np.float64) / (top or 1.0), 0.0, 1.0)
     if not log:
         return share
@@ -157,7 +157,7 @@ def strength(weights: np.ndarray, top: float, log: bool) -> np.ndarray:
 
 
 def blocks(weights: np.ndarray, most: int) -> np.ndarray:
-    """The largest of each block, so that no more than `most` rows and columns are left."""
+    """Reduce a table to at most `most` rows and columns, by the largest value of each block."""
     for axis in (0, 1):
         size = weights.shape[axis]
         starts = np.arange(min(most, size)) * size // min(most, size)

@@ -250,7 +250,7 @@ def _encoder_layer_arguments(
     src_key_padding_mask: Tensor | None = None,
     is_causal: bool = False,
 ) -> tuple[Tensor, dict[str, Tensor | None]]:
-    """As `nn.TransformerEncoderLayer.forward` takes them."""
+    """Return the arguments of `nn.TransformerEncoderLayer.forward`."""
     return src, {"attn_mask": src_mask, "key_padding_mask": src_key_padding_mask}
 
 
@@ -315,11 +315,11 @@ def look_at_folder(folder: Path, text: str, output: str | None = None) -> Attent
     model, tokenizer = _load_folder(folder)
     read = tokenizer(text, return_tensors="pt")
     if not read["input_ids"].numel():
-        raise CallError(f"{text!r} has no token: there is nothing to look at")
+        raise CallError(f"{text!r} has no tokens: give a longer text")
     tokens = tokenizer.convert_ids_to_tokens(read["input_ids"][0])
     writes = bool(model.config.is_encoder_decoder)
     if output is not None and not writes:
-        raise CallError("--target: this model writes nothing over a source; give it the whole text to read")
+        raise CallError("--target needs an encoder-decoder; give this model the whole text as input")
     with torch.inference_mode():
         if writes:
             written = _decoder_tokens(model, tokenizer, read, output)
@@ -350,7 +350,7 @@ def _load_folder(folder: Path) -> tuple[Any, Any]:
     except ImportError:
         raise CallError(f"hf:FOLDER needs transformers: {pip_install('transformers')}") from None
     if not (folder / "config.json").is_file():
-        raise CallError(f"hf:{folder}: there is no config.json: it is no folder of a model of transformers")
+        raise CallError(f"hf:{folder}: no config.json, so this is not the folder of a transformers model")
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModel

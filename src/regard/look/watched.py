@@ -253,7 +253,7 @@ def record_of(
         weights = table.weights[example, :, : len(places), : size[1]].float().cpu().numpy()
         shown |= {side: axes[side] for side in sides}
         looking = sides[0]
-        if watched.rows is not None:  # an axis of their own, as these are not all of them
+        if watched.rows is not None:  # a separate axis, as these are not all rows
             looking = f"{looking} rows"
             shown[looking] = axes[sides[0]].taken(places)
         found.append(Attention(table.name, table.kind, table.layer, np.ascontiguousarray(weights), looking, sides[1]))
@@ -302,7 +302,7 @@ def _number_tokens(tables: Sequence[JoinedCalls], source: Axis | None) -> tuple[
     cross = [table for table in tables if table.kind == "cross"]
     rows, columns = (cross or tables)[0].size
     if not cross and len({table.size for table in tables}) > 1:
-        raise CallError(f"rows= is needed, to say which side is meant: {_sizes(tables)}")
+        raise CallError(f"give rows=, the tokens of one side: {_sizes(tables)}")
     numbers = [axis([str(place) for place in range(count)]) for count in (rows, columns)]
     two = bool(cross) or rows != columns
     return numbers[0], source or (numbers[1] if two else None)
@@ -329,7 +329,7 @@ def _misfit(tables: Sequence[JoinedCalls], axes: Mapping[str, Axis]) -> str:
     given = " and ".join(f"{len(axes[side])} {word}" for side, word in _words(axes))
     hint = ""
     if any(table.steps > 1 and table.size[0] + 1 in map(len, axes.values()) for table in tables):
-        hint = ". The last token that is generated is never read: leave it out"
+        hint = ". The last generated token is never read: leave it out"
     return f"{given} do not fit what was watched (rows × columns): {_sizes(tables)}{hint}"
 
 

@@ -59,10 +59,10 @@ def fused_weights(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """B H R K, in float32."""
+    """Return B H R K in float32."""
     if attn_mask is not None and type(attn_mask) not in (Tensor, nn.Parameter):
-        # A mask that is a class of its own (torch.nn.attention.bias) only the kernel can read. It is asked in its own
-        # way: with the identity for values, an average of values is the row of weights.
+        # Only the kernel can read a mask of a separate class (torch.nn.attention.bias). With the identity as values,
+        # the kernel's output is the weights.
         eye = torch.eye(key.shape[-2], dtype=value.dtype, device=value.device).expand(*key.shape[:-1], key.shape[-2])
         exact = F.scaled_dot_product_attention(
             query, key, eye, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
@@ -114,7 +114,7 @@ def module_weights(request: WeightRequest, module: nn.MultiheadAttention, *args:
 
 
 def function_weights(*args: object, **kwargs: object) -> Tensor:
-    """B H Q K of `torch.nn.functional.multi_head_attention_forward`, called with these arguments.
+    """Return B H Q K of `torch.nn.functional.multi_head_attention_forward`, called with these arguments.
 
     Keys that it adds (bias, zeros) have no token and are dropped, so rows may sum to less than one."""
     given = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs).arguments

@@ -29,8 +29,7 @@ from regard.look.value_table import ValueTable
 # Find the weight of a model behind a cell of a record.
 #
 # A job may drop rows and columns, transpose a table or average it (`ExplainTarget.place`). So weights are replaced by
-# their
-# numbers, and the same placement is applied: the cell then contains the number of its weight.
+# their numbers, and the same placement is applied: the cell then contains the number of its weight.
 
 
 class PlacedWeight(NamedTuple):
@@ -70,11 +69,11 @@ def find_weight(
     number = int(numbers[cell[1:]])
     if number >= 0 and one.marks[cell[1:]] != one.marked[number]:
         raise CallError(
-            f"the row {rows[cell[1]]!r} is the mean over all vectors, as they are pooled alike, and a mean has no "
-            "score of its own: kind='encoder' (--kind encoder) asks about one of them, where it is shown"
+            f"the row {rows[cell[1]]!r} is the mean over all vectors (mean pooling), and a mean has no score: use "
+            "kind='encoder' (--kind encoder), if it is shown, for one of the vectors"
         )
     if number < 0:
-        raise CallError(f"{rows[cell[1]]!r} cannot look at {columns[cell[2]]!r}: there is no such weight")
+        raise CallError(f"{rows[cell[1]]!r} cannot look at {columns[cell[2]]!r}: this weight does not exist")
     query, key = divmod(number, keys)
     same = list(zip(*np.nonzero((numbers >= 0) & (numbers // keys == query)), strict=True))
     along_rows = len({int(i) for i, _ in same}) > 1  # a transposed table has one query per column
@@ -112,7 +111,7 @@ def _choose_cell(
     kinds: list[Kind] = [one for one in ORDER if any(table.shown.kind == one for table in found)]
     kind = kinds[0] if kind is None else kind
     if kind not in kinds:
-        raise CallError(f"kind={kind!r} is not shown here; there are: {', '.join(kinds)}")
+        raise CallError(f"kind={kind!r} is not in this record; it has: {', '.join(kinds)}")
     tables = sorted((one for one in found if one.shown.kind == kind), key=lambda one: one.shown.layer)
     layers = [one.shown.layer for one in tables]
     if layer is not None:
@@ -124,7 +123,7 @@ def _choose_cell(
         if value is not None and not -most <= value < most:
             raise CallError(f"{name}={value} is not one of 0 to {most - 1}")
     if head is not None and len(tables) > 1:
-        raise CallError(f"head={head} of which layer? say layer=0 to {layers[-1]}")
+        raise CallError(f"head={head} needs a layer: give layer=0 to {layers[-1]}")
     row, column = row % rows, column % columns
     of = range(heads) if head is None else [head % heads]
     choices = [(one, (number, row, column)) for one in tables for number in of]
@@ -138,16 +137,17 @@ MOST_PARTS = 12
 
 @dataclass(frozen=True)
 class Weight:
-    """
-    kind, layer, head   which attention; `row` and `column`: which cell of its table, with their labels
-    weight              after the softmax; `gate`: how much of what is seen a model lets through, if it can look away
-    equation            of the score, with its numbers; `score` is its result, `bias` what the position adds to it
-    query, key          as the score compares them; `terms`: the (dimension, number)s that add most to the score
-    keys                of the query's row, and their `scores` and `weights` before and after the softmax; a score is −∞
-                        where the query may not look; `place`: that of this key
-    value_length        ‖v‖, and `added_length`: ‖a v W_o‖, what this weight adds to the output; `share` of the whole
-    parts               what query and key are made of, each with what it adds: their sum is `score` and `bias` together
-    tokens              the same by parts of the input, where it was asked for
+    """The computation of one attention weight.
+
+    kind, layer, head   the attention; `row` and `column`: the cell of its table, with their labels
+    weight              after the softmax; `gate`: the factor of a gated decoder
+    equation            of the score, with its numbers; `score` is its result, `bias` the contribution of the position
+    query, key          vectors of the score; `terms`: (dimension, number) of the largest contributions to the score
+    keys                of the query's row, and their `scores` and `weights` before and after the softmax; the score of
+                        a masked key is −∞; `place`: the position of this key
+    value_length        ‖v‖, and `added_length`: ‖a v W_o‖, the contribution to the output; `share` of the whole
+    parts               parts of query and key with their contributions, which sum to `score` + `bias`
+    tokens              the same by parts of the input, if requested
     shared_softmax      each key belongs to the query whose score is highest, and one softmax is over all keys
     """
 
@@ -190,20 +190,20 @@ class Weight:
             found.append(("position", f"e = {self.score:.4g} {self.bias:+.4g} = {total:.4g}"))
         found.append(("softmax", self._softmax()))
         if self.gate is not None:
-            found.append(("gate", f"lets {self.gate:.4f} of it through: {self.gate * self.weight:.4f} is shown"))
+            found.append(("gate", f"times the gate {self.gate:.4f}: {self.gate * self.weight:.4f} is shown"))
         found.append(("value", f"‖v‖ = {self.value_length:.4g}"))
-        added = f"‖a v W_o‖ = {self.added_length:.4g} is added to it"
-        found.append(("output", f"{added}, {_percent(self.share)} of the way to the whole"))
+        added = f"‖a v W_o‖ = {self.added_length:.4g} is added"
+        found.append(("output", f"{added}, {_percent(self.share)} of the output"))
         return found
 
     def _softmax(self) -> str:
         total = self.score + (self.bias or 0.0)
         if self.shared_softmax and total < self.scores[self.place]:
-            return f"another row scores this key higher ({self.scores[self.place]:.4g}), so that a = 0 here"
+            return f"another row scores this key higher ({self.scores[self.place]:.4g}), so a = 0 here"
         if not np.isfinite(self.scores[self.place]):
-            return "the mask hides this key from the query, so that a = 0"
+            return "the mask hides this key from the query, so a = 0"
         if not self.weights.any():
-            return "the head is left out, so that a = 0"
+            return "the head is masked, so a = 0"
         top = float(self.scores.max())
         own, every = math.exp(total - top), float(np.exp(self.scores - top).sum())
         most = f"{top:.4g}" if top >= 0 else f"({top:.4g})"
@@ -231,12 +231,12 @@ class Weight:
         about = " ".join(f"{name}: {text}." for name, text in self.steps())
         return ValueTable(
             np.array([[value] for _, value in rows]).reshape(-1, 1), [name for name, _ in rows], ["adds"],
-            f"Where the score of this weight comes from: {self.title}",
-            about=f"{about} The rows add up to the score below them.",
+            f"Contributions to the score of this weight: {self.title}",
+            about=f"{about} The rows sum to the score below them.",
         )  # fmt: skip
 
     def save(self, path: str | Path) -> Path:
-        """As .png, .svg, .pdf or .html."""
+        """Save the contributions as .png, .svg, .pdf or .html."""
         return self.table().save(path)
 
     def _repr_html_(self) -> str:

@@ -6,7 +6,7 @@ Attention weights show what was mixed, not what mattered. Other methods measure 
 
 from typing import Literal
 
-#: What a table of `look/explain.py` is over, or by which method.
+#: Values of `by` for each explanation of `look/explain.py`.
 By = Literal[
     "heads", "positions", "states", "paths", "keys", "queries", "integrated-gradients", "attnlrp", "input-gradient"
 ]
@@ -19,10 +19,10 @@ SPEAKING_FOR = ("gradient", "integrated-gradients", "attnlrp", "leave-one-out")
 METHODS: dict[str, str] = {
     "raw": "attention weights as the model computed them",
     "rollout": "attention followed back through all layers to the input tokens (Abnar and Zuidema 2020)",
-    "norm": "weight times the length of the vector it brings, rows scaled to 1 (Kobayashi et al. 2020)",
+    "norm": "weight times the norm of the transformed value, rows scaled to 1 (Kobayashi et al. 2020)",
     "gradient": "weight times its gradient, positive part, rows scaled to 1 (Chefer et al. 2021)",
     "input-gradient": "size of input times gradient, rows scaled to 1 (Denil et al. 2014)",
-    "integrated-gradients": "gradient along the way from zeros to the input, positive part, rows scaled to 1 "
+    "integrated-gradients": "gradient along the path from zeros to the input, positive part, rows scaled to 1 "
     "(Sundararajan et al. 2017)",
     "attnlrp": "relevance by a rule for each operation of a Transformer, positive part, rows scaled to 1 "
     "(Achtibat et al. 2024)",

@@ -5,15 +5,15 @@
 Achtibat et al. 2024 (arXiv:2402.05602, section 3.3), as input × gradient with a gradient ∂̃ that obeys rules:
 
     linear maps, sums    the gradient as it is; a bias keeps its own share          ε-rule with ε = 0, equation 8
-    f(x), one by one     f(x) / x in the place of f′(x)                             identity, equation 9
+    f(x), elementwise    f(x) / x instead of f′(x)                                  identity, equation 9
     u · v, u vᵀ          half of the gradient to each of the two                    uniform, equation 13
     softmax              the gradient as it is: a Taylor expansion, whose constant  proposition 3.1
                          keeps a share, R(softmax)
-    norms, x / ‖x‖       the divisor is held as it was                              proposition 3.4
-    log softmax          the logits: what is explained is a logit z; with a contrast, the lead over another one
+    norms, x / ‖x‖       the divisor is a constant                                  proposition 3.4
+    log softmax          the logits: explained is a logit z; with a contrast, its lead over another logit
 
-All that writes or reads vectors counts: embeddings of what was written, too. The second equation holds exactly, so it
-is a check: where an operation has no rule (a recurrent cell), it fails, and that is an error.
+Relevance also reaches the embeddings of the output so far. The second equation holds exactly and is checked: it fails
+if an operation has no rule (a recurrent cell), and that is an error.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,10 +43,10 @@ from regard.look.case import (
     to_numpy,
 )
 
-KEPT = 1e-3  # a larger share that is lost without a rule is an error
+KEPT = 1e-3  # a larger lost share is an error
 NO_RULE = (
-    "attnlrp has rules for what a Transformer computes, and this model computes something else (recurrent cells, "
-    "gates): the methods input-gradient and integrated-gradients work with it"
+    "attnlrp has rules for the operations of Transformers only, and this model has others (recurrent cells, gates): "
+    "use the method input-gradient or integrated-gradients"
 )
 
 NAMES = {
@@ -56,7 +56,7 @@ NAMES = {
 
 
 class Relevance(NamedTuple):
-    """`logits`: what is explained; `shares`: where all of it arrives, the steps together."""
+    """Relevance of the input parts. `logits`: the explained logits; `shares`: relevance by destination."""
 
     parts: Float[np.ndarray, "T P"]
     logits: Float[np.ndarray, " T"]
@@ -66,9 +66,9 @@ class Relevance(NamedTuple):
 def attnlrp(case: ExplainTarget) -> Contributions:
     parts, logits, shares = relevance(case)
     told = ", ".join(f"{share:+.2f} at {NAMES[name]}" for name, share in shares.items())
-    about = f"Of {logits.sum():+.2f}, all logits together, there arrive {told}."
+    about = f"The logits sum to {logits.sum():+.2f}; their relevance: {told}."
     lost = float(logits.sum()) - sum(shares.values())
-    figures = [Figure("logits, all together", float(logits.sum()))]
+    figures = [Figure("sum of the logits", float(logits.sum()))]
     figures += [Figure(f"of them at {NAMES[name]}", share) for name, share in shares.items() if share]
     return Contributions(
         parts, logits - parts.sum(axis=1), about, (*figures, Figure("of them lost", lost, better="low"))
@@ -78,11 +78,11 @@ def attnlrp(case: ExplainTarget) -> Contributions:
 def relevance(case: ExplainTarget) -> Relevance:
     vectors = require_vectors(case, "attnlrp")
     assert case.gather is not None
-    if any(isinstance(one, nn.RNNBase) for one in case.model.modules()):  # of two towers, either
+    if any(isinstance(one, nn.RNNBase) for one in case.model.modules()):  # also in the other tower
         raise CallError(NO_RULE)
     others = [one for one in case.model.modules() if isinstance(one, nn.Embedding) and one is not vectors]
     parts, rules, size = [], PropagationRules(), 0.0
-    with freeze_weights(case.model), Trace(case.model):  # under a trace, attention is computed in the open
+    with freeze_weights(case.model), Trace(case.model):  # under a trace, attention is computed without fused kernels
         for steps in some_steps(case):
             with detached_outputs([vectors]) as own, detached_outputs(others) as beside, rules:
                 z = at_steps(case, steps)
@@ -101,7 +101,7 @@ def relevance(case: ExplainTarget) -> Relevance:
 
 
 class PropagationRules(TorchFunctionMode):
-    """While it is active, operations have the gradient of their rule. `shares`: what stays at constants."""
+    """Mode in which operations have the gradient of their rule. `shares`: the relevance of constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class PropagationRules(TorchFunctionMode):
         y = func(*args, **kwargs)
         if name in PRODUCTS:
             return _Ruled.apply(y, y.detach(), torch.tensor(0.5, device=y.device)) if sum(felt) > 1 else y
-        if name in SUMS and not all(felt):  # what they are without the input
+        if name in SUMS and not all(felt):  # the share that does not depend on the input
             zeros = [torch.zeros_like(one) if moves else one for one, moves in zip(operands, felt, strict=True)]
             rest = func(zeros, *args[1:], **kwargs) if operands is args[0] else func(*zeros, *args[2:], **kwargs)
             self._keep("biases", y, lambda g: g * rest.detach())
@@ -139,7 +139,7 @@ class PropagationRules(TorchFunctionMode):
         return y
 
     def _norm(self, name: str, args: Any, kwargs: Any) -> Tensor:
-        """x − mean over a deviation that is held; an RMS norm has no mean, a group norm one for each group."""
+        """Return (x − mean) / deviation with a constant deviation; an RMS norm has no mean, a group norm one each."""
         x = args[0]
         weight, bias = _argument(args, kwargs, 2, "weight"), _argument(args, kwargs, 3, "bias")
         if name == "group_norm":
@@ -175,7 +175,7 @@ class PropagationRules(TorchFunctionMode):
 
 
 class _Ruled(torch.autograd.Function):
-    """The value y, and `factor` for its gradient by x."""
+    """Function with the value y and the gradient `factor` with respect to x."""
 
     @staticmethod
     def forward(ctx, x: Tensor, y: Tensor, factor: Tensor) -> Tensor:
@@ -196,7 +196,7 @@ PRODUCTS = {"matmul", "rmatmul", "bmm", "einsum", "mul", "rmul", "imul", "multip
 
 
 def _normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **_: Any) -> Tensor:
-    """What `F.normalize` gives, by a length that is held."""
+    """Return `F.normalize` with a constant length."""
     return x / x.detach().norm(p, dim, keepdim=True).clamp_min(eps)
 
 
@@ -209,7 +209,7 @@ def _argument(args: Any, kwargs: Any, place: int, name: str) -> Any:
 
 
 class _FixedFactor:
-    """Weights that are held, and by how many."""
+    """Frozen weights, and the number of threads that froze them."""
 
     def __init__(self, model: nn.Module) -> None:
         self.weights, self.users = [one for one in model.parameters() if one.requires_grad], 0

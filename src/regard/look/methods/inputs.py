@@ -27,17 +27,14 @@ from regard.look.methods.origins import Origin
 
 # Gradients of log p(y_t | y_<t, x) with respect to the weights or the input.
 #
-#     gradient × attention    (α_ti · ∂ log p(y_t) / ∂α_ti)⁺      Chefer et al. 2021, section 3.1 (arXiv:2103.15679),
-#     who
-#                                                                 take the mean over heads and follow it through
-#                                                                 layers
-#     input × gradient        |x_i · ∂ log p(y_t) / ∂x_i|         Denil et al. 2014 (arXiv:1412.6815), Shrikumar et
-#     al.
+#     gradient × attention    (α_ti · ∂ log p(y_t) / ∂α_ti)⁺      Chefer et al. 2021, section 3.1 (arXiv:2103.15679);
+#                                                                 they average heads and multiply layers
+#     input × gradient        |x_i · ∂ log p(y_t) / ∂x_i|         Denil et al. 2014 (arXiv:1412.6815), Shrikumar et al.
 #                                                                 2016 (arXiv:1605.01713); x_i: the token's embedding
 #
-# Where we differ: every layer and head keeps a table of its own, nothing is followed through layers, and rows are
-# scaled to sum to one. The first is a first-order guess of what is lost with a weight; the positive part speaks for
-# the output. The size in the second loses the sign, and with it whether a token speaks for or against.
+# Where we differ: every layer and head has a separate table, layers are not multiplied, and rows are scaled to sum to
+# one. The first is a first-order estimate of the loss without a weight; its positive part supports the output. The
+# absolute value in the second loses the sign: whether a token supports or opposes the output.
 
 
 def gradient_times_attention(
@@ -60,7 +57,7 @@ def input_times_gradient(case: ExplainTarget) -> Contributions:
         parts.append(case.gather(products))
         whole.append(sum(by_row(product, case, len(steps)) for product in products))
     added = np.concatenate(parts)
-    return Contributions(added, np.concatenate(whole) - added.sum(axis=1), "A gradient is true for small changes only.")
+    return Contributions(added, np.concatenate(whole) - added.sum(axis=1), "A gradient describes small changes only.")
 
 
 STEPS = 32
@@ -71,11 +68,10 @@ def integrated_gradients(case: ExplainTarget, pieces: int = STEPS) -> Contributi
 
         IG_i(t) = x_i · ∫₀¹ ∂ s_t(αx) / ∂x_i dα        Σ_i IG_i(t) = s_t(x) − s_t(0)
 
-    Sundararajan et al. 2017, section 3 (arXiv:1703.01365). s_t is what the model thinks of step t (log p), x the
-    vectors of the input: embeddings without positions, patches, frames. The integral is a sum over the middles of
-    `STEPS` equal pieces; how far the two sides of the second equation are apart is said. Unlike input × gradient,
-    nothing is lost where the output has stopped to feel its input; like it, the answer depends on what counts as
-    nothing, here zeros.
+    Sundararajan et al. 2017, section 3 (arXiv:1703.01365). s_t is the score of step t (log p), x the vectors of the
+    input: embeddings without positions, patches, frames. The integral is a sum over the midpoints of `STEPS` equal
+    intervals; the difference between both sides of the second equation is reported. Unlike input × gradient, the
+    method works where the output is saturated. The result depends on the baseline, here zeros.
     """
     vectors = require_vectors(case, "integrated-gradients")
     assert case.gather is not None
@@ -99,7 +95,7 @@ def integrated_gradients(case: ExplainTarget, pieces: int = STEPS) -> Contributi
         Figure("more than for an input of zeros", float(apart.sum())), Figure("of it at the input", float(total.sum())),
         Figure("share of it that is lost", error, better="low"),
     )  # fmt: skip
-    about = f"{error:.1%} are lost on the way from an input of zeros."
+    about = f"{error:.1%} of the difference to an input of zeros is lost by the numeric integral."
     return Contributions(added, total - added.sum(axis=1), about, figures)
 
 
@@ -107,31 +103,28 @@ def integrated_gradients(case: ExplainTarget, pieces: int = STEPS) -> Contributi
 #
 #     leave-one-out       (log p(y_t | x) − log p(y_t | x without x_i))⁺          Li et al. 2016 (arXiv:1612.08220)
 #
-#     comprehensiveness   log p(y_t | x) − log p(y_t | x without the k parts of most weight)        high: they were
-#     needed
-#     sufficiency         log p(y_t | x) − log p(y_t | those k parts alone)                         low: they were
-#     enough
+#     comprehensiveness   log p(y_t | x) − log p(y_t | x without the k parts of most weight)    high: they were needed
+#     sufficiency         log p(y_t | x) − log p(y_t | those k parts alone)                     low: they were enough
 #
 # The last two: DeYoung et al. 2020, section 4 (arXiv:1911.03429), means over several k and over the steps t. Where we
-# differ: log-probabilities in place of the probability of a class, since what is explained are the tokens of a
-# sentence; k is a tenth, a fifth and a half of the parts, at least one; of a long output 16 steps are taken, evenly
-# spread, 8 where the table is large (50 steps of 50 parts), and 4 where the input is long (128 parts), so that asking
-# costs no more than twice what looking does. The input type defines parts and masking: words are deleted, as in the
-# paper, regions of a picture are covered, sound is silenced. If a step is a number and not a probability, any change
-# counts.
+# differ: log-probabilities of tokens instead of the probability of a class; k is a tenth, a fifth and a half of the
+# parts, at least one; of a long output 16 steps are measured, evenly spaced, 8 if the table is large (50 steps of 50
+# parts), and 4 if the input is long (128 parts), so the cost is at most twice that of a record. The input type defines
+# parts and masking: words are deleted, as in the paper, regions of a picture are covered, sound is silenced. If a step
+# is a number and not a probability, any change counts.
 #
-# Random weights are the baseline (*uniform* has no order to take parts in: a few seeded random ones stand for it),
-# and the picture's own rows in a wrong order (*shuffled*). Rows in a wrong order take away the same parts as in the
-# right one, so a model is asked about 6 sets of parts for each step, and about 24 in all for the random ones (12 or 6
-# where there are fewer steps: of many parts, one random choice is much like the next).
+# Baselines: random weights (*uniform* weights have no order, so a few seeded random orders replace them), and the rows
+# of the table in a wrong order (*shuffled*). Shuffled rows mask the same parts as the right ones, so the model scores 6
+# sets of parts for each step, and about 24 in all for the random orders (12 or 6 with fewer steps: with many parts,
+# random choices are similar).
 
 Ask = Callable[[Sequence[frozenset[int]]], Float[np.ndarray, "N T"]]  # each step of one output, without some parts
 AskAt = Callable[[Sequence[frozenset[int]], Sequence[int]], Float[np.ndarray, " N"]]  # one step, without some parts
 SHARES = (0.1, 0.2, 0.5)
-MOST_STEPS = 16  # of a long output so many are asked about,
-RANDOM_ORDERS = 4  # with so many random orders that the steps share;
-LARGE = 2500  # from so many weights on, half as many of both,
-LONG = 128  # and from so many parts on, a quarter
+MOST_STEPS = 16  # steps of a long output that are measured,
+RANDOM_ORDERS = 4  # and random orders, shared by the steps;
+LARGE = 2500  # half of both from this number of weights on,
+LONG = 128  # a quarter from this number of parts on
 
 
 def leave_one_out(parts: int, ask: Ask, *, both_ways: bool = False) -> Float[np.ndarray, "T P"]:
@@ -149,8 +142,10 @@ def faithfulness(
     *,
     both_ways: bool = False,
 ) -> list[Figure]:
-    """Comprehensiveness and sufficiency of one table, a column a part of the input, with both baselines. `whole`: what
-    the model thinks of each step when nothing is left out."""
+    """Return comprehensiveness and sufficiency of a table (a column for each input part), with both baselines.
+
+    `whole` are the scores of the steps for the full input.
+    """
     less = 4 if weights.shape[1] > LONG else 2 if weights.size > LARGE else 1
     steps = np.linspace(0, len(weights) - 1, min(len(weights), MOST_STEPS // less)).round().astype(int)
     own, orders = weights[steps], RANDOM_ORDERS // less
@@ -183,17 +178,16 @@ def _erasure_values(table: Float[np.ndarray, "T P"]) -> list[frozenset[int]]:
 #     R   = Ã_L … Ã_2 Ã_1                    every row of R sums to one, as every row of each Ã does
 #
 # Abnar and Zuidema 2020, section 3 (arXiv:2005.00928), for encoders. Where we differ: a decoder with cross-attention
-# C_l is followed the same way, in two tables, one over what it has written (P, from I) and one over the source (M,
-# from 0):
+# C_l has two tables, one over the output so far (P, from I) and one over the source (M, from 0):
 #
 #     self-attention    P ← Ã_l P,       M ← Ã_l M
 #     cross-attention   P ← ½ P,         M ← ½ (M + C_l R)        R: the encoder's rollout
 #
-# so that each row of [P, M] together sums to one. Feed-forward layers and the sizes of vectors are not looked at.
+# so each row of [P, M] sums to one. Feed-forward layers and the norms of vectors are ignored.
 
 
 def rollout(layers: Sequence[Float[np.ndarray, "H K K"]]) -> Float[np.ndarray, "K K"]:
-    """Of self-attention, first layer first."""
+    """Return the rollout of self-attention; the first layer comes first."""
     result = np.eye(layers[0].shape[-1])
     for weights in layers:
         result = _with_shortcut(weights) @ result
@@ -205,7 +199,7 @@ def decoder_rollout(
     cross: Sequence[Float[np.ndarray, "H T S"]],
     encoder: Float[np.ndarray, "S S"],
 ) -> tuple[Float[np.ndarray, "T T"], Float[np.ndarray, "T S"]]:
-    """What arrives at each step: of the tokens that were read before it, and of the source."""
+    """Return the rollout of a decoder at each step: over the tokens before it, and over the source."""
     written = np.eye(own[0].shape[-1])
     source = np.zeros(cross[0].shape[-2:])
     for to_self, to_source in zip(own, cross, strict=True):
@@ -222,9 +216,9 @@ def _with_shortcut(weights: Float[np.ndarray, "H K K"]) -> Float[np.ndarray, "K 
 #
 #     y_i = Σ_j α_ij f(x_j),     f(x) = (x W_v + b_v) W_o          shown: ‖α_ij f(x_j)‖ = α_ij ‖f(x_j)‖
 #
-# Kobayashi et al. 2020, section 3 (arXiv:2004.10102): heads put large weights on tokens whose vectors are short, and
-# such weights move nothing. Where we differ: f and the norm are taken head by head, where the paper adds up the
-# vectors of all heads first, so that each head has its own picture; and rows are scaled to sum to one.
+# Kobayashi et al. 2020, section 3 (arXiv:2004.10102): heads put large weights on tokens with short vectors, and such
+# weights have no effect. Where we differ: f and the norm are computed for each head, whereas the paper first sums the
+# vectors of all heads; and rows are scaled to sum to one.
 
 
 def norm_weighted(
@@ -232,7 +226,7 @@ def norm_weighted(
     values: Float[np.ndarray, "H K Dv"],
     output: Float[np.ndarray, "H Dv D"] | None = None,
 ) -> Float[np.ndarray, "H Q K"]:
-    """`values` are x W_v + b_v of each head; `output` its part of W_o, None where values go on as they are."""
+    """Return norm-weighted attention. `values`: x W_v + b_v of each head; `output`: its part of W_o, or None."""
     brought = values if output is None else values @ output
     return normalize_rows(weights * np.linalg.norm(brought, axis=-1)[:, None, :])
 
@@ -241,13 +235,12 @@ def norm_weighted(
 #
 #     e(x) = e(0) + Σ_i x_i · ∫₀¹ ∂e(αx) / ∂x_i dα
 #
-# As `integrated`, asked about a score in the place of an output: layers and recurrent states in between are gone
-# through, so that what is left are words, regions, frames or steps of the input. `origins` stops one step earlier,
-# and is exact.
+# Like `integrated_gradients`, for a score instead of an output: contributions of words, regions, frames or steps of the
+# input, through all layers and recurrent states. `origins` stops at the states before the score, and is exact.
 
 
 def score_tokens(case: ExplainTarget, name: str, call: int, head: int, query: int, key: int) -> list[Origin]:
-    """Their sum is the score and its bias. What is of no part of the input is there by an input of zeros already."""
+    """Return the contributions to a score; they sum to score and bias. One is the score for zeros."""
 
     def ask(without: Sequence[Parts]) -> Tensor:
         with Trace(case.model, scores=True) as seen:

@@ -3,9 +3,8 @@
     p_l = softmax(W norm(x_l) + b)       x_l: the state after layer l,  norm: the last one of the model
 
 nostalgebraist 2020, "Interpreting GPT: the logit lens". The last row is the prediction of the model. Earlier layers
-were not trained for this readout and may contain information that it does not show
-(Belrose et al. 2023, arXiv:2303.08112). A model
-with norms last has none after its layers, and its states are read as they are.
+were not trained for this readout and may contain information that it does not show (Belrose et al. 2023,
+arXiv:2303.08112). A model with norms last has no final norm, so its states are used directly.
 """
 
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from regard.look.stream import Part, Reading, stream_parts, through
 
 
 class Lens(NamedTuple):
-    """Of each layer (0 is before the first) and step: the probability of the answer, and the token of largest one."""
+    """Probability of the answer and most probable token, for each layer (0: before the first) and step."""
 
     answer: Float[Tensor, "L T"]
     best: Int[Tensor, "L T"]
@@ -42,21 +41,21 @@ def logit_lens(
 #
 #     logit(y) = w_y · norm(x_0 + Σ_j a_j) + b_y = w_y · S x_0 + Σ_j w_y · S a_j + w_y · β + b_y
 #
-# a_j is what head, feed-forward or bias j added to the stream (`look/stream.py`), S the norm as a linear map: x −
-# mean(x) over the deviation that the whole sum had, times γ (RMS norm: no mean, no β). Elhage et al. 2021; Wang et
-# al. 2022, section 3.1 (arXiv:2211.00593).
+# a_j is the contribution of head, feed-forward or bias j to the stream (`look/stream.py`), S the norm as a linear map:
+# x − mean(x) over the deviation of the whole sum, times γ (RMS norm: no mean, no β). Elhage et al. 2021; Wang et al.
+# 2022, section 3.1 (arXiv:2211.00593).
 #
-# What is exact: the parts add up to the logit, with norms first and with norms last. What is not: S is held as it
-# was. A part also changed the deviation, by which all others were divided, and the heads after it. With norms first
-# that is one norm, the last; with norms last (Vaswani et al. 2017) a part goes through every norm after it, so those
-# of early layers are less to be trusted. What a part did through others is not in its number: patching asks for that.
+# Exact: the parts sum to the logit, with norms first and with norms last. An approximation: S is constant, although a
+# part also changes the deviation that divides the others, and the heads after it. With norms first this is one norm,
+# the last. With norms last (Vaswani et al. 2017) a part passes every later norm, so numbers of early layers are less
+# reliable. Indirect effects through other parts are not included: patching measures these.
 
 
 @torch.no_grad()
 def direct_logits(
     reading: Reading, norm: nn.Module, output: nn.Linear, answers: Int[Tensor, " T"], instead: Int[Tensor, " T"] | None
 ) -> list[Part]:
-    """Each part's share of the logit of the answer, `added` being T; they add up to it, or to its lead over another."""
+    """Return the contribution of each part to the logit of the answer, or to its lead over another; `added` is T."""
     parts, bias = through(norm, reading.states[-1], *stream_parts(reading, len(reading.states) - 1))
     direction = output.weight[answers] - (0.0 if instead is None else output.weight[instead])  # T D
     parts.append(Part("bias", -1, -1, bias))

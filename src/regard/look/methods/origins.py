@@ -2,15 +2,15 @@
 
     e = a · q + b · k            q = Σ_i q_i,  k = Σ_j k_j            e = Σ_i a · q_i + Σ_j b · k_j
 
-q_i and k_j are what query and key are the sums of: the token, its position, heads and feed-forwards of earlier layers
-(Elhage et al. 2021, "QK circuits"), recurrent states in either direction; and what is the same for every input: biases.
+q_i and k_j are the summands of query and key: the token, its position, heads and feed-forwards of earlier layers
+(Elhage et al. 2021, "QK circuits"), recurrent states in both directions, and biases, which are the same for all inputs.
 
-    dot form     e = s q · k, exactly:  a = s k / 2, b = s q / 2: half of each product belongs to either side
-    tanh form    e = w · tanh(u), u = q + k:  a = b = w ∘ tanh(u) / u, a decomposition that is held by its slope
-    cosine       lengths are held as they were, as are the norms on the way from a part to a query or a key
-    rotary       turns each part like the whole; a bias by distance is a part of its own
+    dot form     e = s q · k, exactly:  a = s k / 2, b = s q / 2: half of each product belongs to each side
+    tanh form    e = w · tanh(u), u = q + k:  a = b = w ∘ tanh(u) / u, linear with a constant slope
+    cosine       lengths are constants, like the norms between a part and a query or a key
+    rotary       rotates each part like the whole; a bias by distance is a separate part
 
-Whatever else lies on that way obeys the rules of AttnLRP (`attnlrp`), so that the parts add up to the score.
+All other operations in between have the rules of AttnLRP (`attnlrp`), so the parts sum to the score.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ POSITIONS = (Sinusoidal, Learned, SinusoidalGrid, LearnedGrid, LearnedTextAndGri
 
 
 class Origin(NamedTuple):
-    """`side`: query, key or both; `kind`: token, position, head, feed-forward, state, vector, bias or distance."""
+    """A part of a score. `side`: query, key or both; `kind`: token, position, head, feed-forward, state, …"""
 
     side: str
     kind: str
@@ -63,7 +63,7 @@ class Origin(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A part, as it is given on: a leaf of the gradients. `heads`: so many stand in it, side by side."""
+    """A part as a leaf of the gradients. `heads`: the number of heads that it concatenates."""
 
     kind: str
     name: str
@@ -71,7 +71,7 @@ class Leaf(NamedTuple):
     heads: int = 0
 
     def values(self, felt: Tensor) -> list[tuple[str, float]]:
-        """What it adds by this gradient; of each head."""
+        """Return the contribution by this gradient, for each head."""
         product = (self.leaf.detach() * felt).double()
         if not self.heads:
             return [(self.name, float(product.sum()))]
@@ -88,7 +88,7 @@ def score_origins(case: ExplainTarget, name: str, call: int, head: int, query: i
         row = scoring.row(weights if weights.ndim == 4 else weights.unsqueeze(1), case.row, head, query)
         pair = row.with_key(key)
         q, k = pair.query.detach(), pair.key.detach()
-        if scoring.together:  # its form was turned round: what looks was the key of the score
+        if scoring.together:  # its form is transposed: the querying side is the key of the score
             slopes = scoring.score.slopes(pair._replace(query=k, key=q))[::-1]
         else:
             slopes = scoring.score.slopes(pair._replace(query=q, key=k))
@@ -113,10 +113,10 @@ def _side(side: str, total: Tensor, cuts: list[Leaf]) -> list[Origin]:
 
 @contextmanager
 def _cutting(model: nn.Module, asked: str) -> Iterator[list[Leaf]]:
-    """While it is active, whatever adds to a stream or makes states of its own gives a leaf on.
+    """Replace every contribution to a stream and every recurrent state by a leaf, while active.
 
-    What comes first is a leaf only where nothing before it is one: a token at its positions, or else at the first
-    layer, or in a memory; and where there are none of these, what the attention itself is given.
+    The first vectors are a leaf only if nothing before them is: a token at its positions, else at the first layer or in
+    a memory; else the inputs of the attention.
     """
     cuts: list[Leaf] = []
 
@@ -128,7 +128,7 @@ def _cutting(model: nn.Module, asked: str) -> Iterator[list[Leaf]]:
         return x if x.requires_grad or not x.is_floating_point() else leaf(kind, name, x)
 
     def placed(x: Tensor, y: Tensor) -> Tensor:
-        wide = F.pad(x, (0, y.shape[-1] - x.shape[-1]))  # positions may stand beside the vectors
+        wide = F.pad(x, (0, y.shape[-1] - x.shape[-1]))  # positions may be concatenated to the vectors
         return F.pad(first(x, "token", "token"), (0, y.shape[-1] - x.shape[-1])) + leaf(
             "position", "position", (y - wide).detach()
         )
@@ -199,11 +199,11 @@ def _direction(name: str, module: nn.RNNBase) -> str:
 #
 #     e_tj = q_t · k_j / √d = Σ_a Σ_b (W_q S a_t) · (W_k S b_j) / √d        A_t = softmax(e_t)
 #
-# a and b are what the states at t and at j are the sum of (`look/stream.py`): the token, its position, heads
-# and feed-forwards of the layers before, biases. Either the query or the key is taken apart, and the other one left
-# whole. Rotary positions turn each part like the whole; a bias by distance is a part of its own. Elhage et al. 2021
-# ("QK circuits"). Scores that are linear in both, which dot, scaled dot and bilinear are; the parts add up to the
-# score, exactly, with norms held as they were.
+# a and b are the summands of the states at t and at j (`look/stream.py`): the token, its position, heads and
+# feed-forwards of the layers before, biases. Either the query or the key is decomposed, and the other one stays whole.
+# Rotary positions rotate each part like the whole; a bias by distance is a separate part. Elhage et al. 2021 ("QK
+# circuits"). For scores that are linear in both: dot, scaled dot and bilinear. With constant norms, the parts sum
+# exactly to the score.
 
 Side = Literal["keys", "queries"]
 
@@ -212,11 +212,13 @@ Side = Literal["keys", "queries"]
 def score_parts(
     reading: Reading, block: StreamLayer, layer: int, head: int, row: int, side: Side, *, each_head: bool = False
 ) -> tuple[list[str], Float[Tensor, "P K"]]:
-    """The names of the parts, and what each adds to the scores of a query with all keys. Heads of a layer are one part,
-    or one each."""
+    """Return the names of the parts, and the contribution of each to the scores of a query with all keys.
+
+    Heads of a layer are one part, or one each.
+    """
     attention = block.attention
     if not isinstance(attention, MultiHead) or not isinstance(attention.score, Dot | ScaledDot | Bilinear):
-        raise CallError("explain='scores' takes scores that are linear in query and key: dot, scaled_dot or bilinear")
+        raise CallError("explain='scores' needs scores that are linear in query and key: dot, scaled_dot or bilinear")
     parts, bias = stream_parts(reading, layer)
     if block.norm_first:
         parts, bias = through(block.attention_norm, reading.states[layer], parts, bias)
@@ -225,9 +227,9 @@ def score_parts(
     for part in parts:
         name = part.name if each_head or part.layer < 0 else f"{part.kind}.{part.layer}"
         grouped[name] = grouped[name] + part.added if name in grouped else part.added
-    apart = torch.stack([*grouped.values(), bias])  # P T D
+    apart = torch.stack([*grouped.values(), bias])  # (P, T, D)
     own = _vectors(attention, head, apart, side == "keys")
-    own[-1] = _vectors(attention, head, bias[None], side == "keys", bias=True)[0]  # with that of the projection
+    own[-1] = _vectors(attention, head, bias[None], side == "keys", bias=True)[0]  # with the bias of the projection
     fixed = _vectors(attention, head, whole[None], side != "keys", bias=True)
     if side == "keys":
         scores = attention.score(fixed[:, [row]], own)[:, 0]
@@ -243,7 +245,7 @@ def score_parts(
 def _vectors(
     attention: MultiHead, head: int, x: Float[Tensor, "P T D"], key: bool, *, bias: bool = False
 ) -> Float[Tensor, "P T d"]:
-    """Queries or keys of one head."""
+    """Return the queries or keys of one head."""
     queries, keys, _ = attention.sizes
     begin, size = (queries, keys) if key else (0, queries)
     weight = attention.project.weight[begin : begin + size]

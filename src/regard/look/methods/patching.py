@@ -2,17 +2,17 @@
 
     r = (s(corrupted, with one state of the clean run) − s(corrupted)) / (s(clean) − s(corrupted))
 
-s is what the model thinks of the answer (log p, summed over its steps, or of one step). 1: this state alone brings the
-answer back; 0: it carries nothing of what matters; below zero: it speaks against the answer. The states:
+s is the score of the answer (log p, summed over its steps, or of one step). 1: this state alone restores the answer;
+0: it has no effect; below zero: it opposes the answer. The states:
 
-    heads       what a head says, at all positions, before W_o mixes it with the others
-    positions   the vector that a layer leaves at one position; or that the encoder leaves in its memory, of whatever
-                kind the encoder is, and the vector by which it sums up (a ViT's class token is that in all its layers)
-    states      those of recurrent layers, step by step: `states`
+    heads       the output of a head at all positions, before W_o mixes the heads
+    positions   the output of a layer at one position, or of an encoder of any kind in its memory; also the summary
+                vector (in all layers of a ViT, its class token)
+    states      those of recurrent layers, step by step: `paths.py`
 
 Vig et al. 2020, section 3 (arXiv:2004.12265); Meng et al. 2022, section 2.1 (arXiv:2202.05262); Zhang and Nanda 2023
-(arXiv:2309.16042) on what can go wrong. Shares need not add up to one: two heads may do the same, or only together. So
-there are margins, of what is carried at once.
+(arXiv:2309.16042) on pitfalls. Shares need not sum to one: two heads may have the same effect, or only a joint one. So
+tables have margins, with several states patched at once.
 """
 
 import re
@@ -37,15 +37,15 @@ from regard.look.records import ORDER, Kind
 #
 #     r = (s(corrupted, with some states of the clean run) − s(corrupted)) / (s(clean) − s(corrupted))
 #
-# s is what the model thinks of the answer, summed over its steps, or of one step. The margins of a table are carried
-# at once: the last column is a whole layer, the last row one part of all layers, the corner everything.
+# s is the score of the answer, summed over its steps, or of one step. The margins of a table are patched at once: the
+# last column is a whole layer, the last row one part of all layers, the corner everything.
 
-SAME = 1e-4  # a smaller difference of two answers has nothing to bring back
+SAME = 1e-4  # with a smaller difference of the scores, there is nothing to restore
 ALL = "all"
 
 
 class PatchingResult(NamedTuple):
-    """`values`: layers × heads, or layers × positions, with margins where there are several."""
+    """Recovered shares. `values`: layers × heads, or layers × positions, with margins if there are several."""
 
     kind: Kind
     layers: list[str]
@@ -54,15 +54,15 @@ class PatchingResult(NamedTuple):
 
 
 class PatchAnswers:
-    """Scores of one answer for two inputs, and for the second with states of the first."""
+    """Scores of one answer for two inputs, and for the second with states patched from the first."""
 
     def __init__(self, clean: ExplainTarget, corrupted: ExplainTarget, row: int | None) -> None:
         self.clean, self.corrupted, self.row = clean, corrupted, row
         self.top, self.bottom = self.score(clean), self.score(corrupted)
         if abs(self.top - self.bottom) < SAME:
             raise CallError(
-                f"the model thinks the same of this answer by both inputs ({self.top:.4f}): there is nothing to bring "
-                "back; give one that differs in something that matters"
+                f"both inputs give this answer the same score ({self.top:.4f}), so there is nothing to patch: give a "
+                "second input that changes the score"
             )
 
     def score(self, case: ExplainTarget) -> float:
@@ -78,7 +78,7 @@ class PatchAnswers:
 def with_margins(
     answers: PatchAnswers, layers: int, columns: int, carry: Callable[[int, int | None], AbstractContextManager[Any]]
 ) -> np.ndarray:
-    """`carry(layer, column)`: while it is active, that state is the clean one; of column None, all of the layer."""
+    """Return the table with margins. `carry(layer, column)` patches a state; column None: the whole layer."""
     rows: list[Sequence[int]] = [*([number] for number in range(layers)), *([range(layers)] if layers > 1 else ())]
     places: list[int | None] = [*range(columns), *([None] if columns > 1 else ())]
     found = np.zeros((len(rows), len(places)))
@@ -92,7 +92,7 @@ def with_margins(
 
 
 def margin(names: Sequence[str]) -> list[str]:
-    """Of rows or of columns."""
+    """Return the name of the margin of rows or columns."""
     return [*names, *([ALL] if len(names) > 1 else ())]
 
 
@@ -115,23 +115,23 @@ def modules_run(case: ExplainTarget) -> tuple[dict[str, nn.Module], nn.Module | 
 
 
 SUMMARY = "summary"
-State = tuple[Tensor, ...]  # B … D; of a memory, its vectors and its summary
+State = tuple[Tensor, ...]  # (B, …, D); of a memory, its vectors and its summary
 
 
 class PatchedLayer(NamedTuple):
-    """Where a state is carried from one run into the other."""
+    """A module whose state is copied from one run to the other."""
 
     name: str
     module: nn.Module
     heads: int = 0
-    before: bool = False  # the state is what the module is given, not what it gives
+    before: bool = False  # the state is the input of the module, not its output
 
 
 def patched_heads(clean: ExplainTarget, corrupted: ExplainTarget, kind: Kind | None, row: int | None) -> PatchingResult:
     """Return the recovered share for each head."""
     kind, layers = _first(kind, ORDER, lambda one: _heads(corrupted, one))
     if not layers:
-        raise CallError(f"kind={kind!r}: there is no attention with heads; by='positions' or 'states' may show more")
+        raise CallError(f"kind={kind!r}: this model has no attention with heads; try by='positions' or by='states'")
     answers = PatchAnswers(clean, corrupted, row)
     states = [states_of(layer, lambda: answers.score(clean)) for layer in layers]
 
@@ -162,12 +162,14 @@ def patched_positions(
     """Return the recovered share for the vector at each position; `names` labels the positions."""
     kind, layers = _first(kind, ("encoder", "decoder"), lambda one: _layers(corrupted, one))
     if not layers:
-        raise CallError(f"kind={kind!r}: this model has no layers whose states could be carried over, nor a memory")
+        raise CallError(f"kind={kind!r}: this model has no layers with states to patch, and no memory")
     answers = PatchAnswers(clean, corrupted, row)
     states = [states_of(layer, lambda: answers.score(clean)) for layer in layers]
     last = states[-1][0]
     length, summed = last[0].shape[-2], len(last) > 1
-    fits = [one[0][0].shape[-2] - length in (0, int(summed)) for one in states]  # not those of a part of the input
+    fits = [
+        one[0][0].shape[-2] - length in (0, int(summed)) for one in states
+    ]  # states of a part of the input do not fit
     layers = [one for one, fit in zip(layers, fits, strict=True) if fit]
     states = [one for one, fit in zip(states, fits, strict=True) if fit]
 
@@ -175,7 +177,7 @@ def patched_positions(
         def change(old: State, new: State) -> State:
             if place is None:
                 return new
-            token = old[0].shape[-2] - length  # 1: a class token, which stands first
+            token = old[0].shape[-2] - length  # 1: a class token at the first position
             if place == length and not token:  # the summary
                 return (old[0], *new[1:])
             vectors, at = old[0].clone(), 0 if place == length else place + token
@@ -217,7 +219,7 @@ def _heads(case: ExplainTarget, kind: Kind) -> list[PatchedLayer]:
 
 
 def layer_names(layers: Sequence[tuple[str, int]]) -> list[str]:
-    """By number; where two stacks of layers have the same numbers, by their place in the model."""
+    """Return layer names: their numbers, or module names if two stacks have the same numbers."""
     numbers = [number for _, number in layers]
     return [name if numbers.count(number) > 1 else f"layer {number}" for name, number in layers]
 
@@ -227,7 +229,7 @@ def has_heads(case: ExplainTarget, kind: Kind | None) -> bool:
 
 
 def _layers(case: ExplainTarget, kind: Kind) -> list[PatchedLayer]:
-    """The layers that attentions of this kind stand in; for an encoder, and what it leaves in its memory."""
+    """Return the layers with attention of this kind; for an encoder, also its memory."""
     ran, memory = modules_run(case)
     blocks = dict.fromkeys(
         (name.rpartition(".")[0], role.layer)
@@ -245,7 +247,7 @@ def _layers(case: ExplainTarget, kind: Kind) -> list[PatchedLayer]:
 
 
 def states_of(layer: PatchedLayer, run: Callable[[], object]) -> list[State]:
-    """In a run: one for each call of the module."""
+    """Return the states of a run, one for each call of the module."""
     states: list[State] = []
 
     def keep(state: State) -> State:
@@ -261,7 +263,7 @@ def states_of(layer: PatchedLayer, run: Callable[[], object]) -> list[State]:
 def replace_states(
     layer: PatchedLayer, states: Sequence[State], change: Callable[[State, State], State]
 ) -> Iterator[None]:
-    """While it is active, `change(old, new)` of what the layer has and what it had in the clean run goes on."""
+    """Replace the state of a layer by `change(old, new)` while active; `new` is its state in the clean run."""
     calls = iter(states)
 
     def exchange(old: State) -> State:
@@ -269,8 +271,8 @@ def replace_states(
         if new is None or [part.shape for part in new] != [part.shape for part in old]:
             there = "no" if new is None else new[0].shape[-2]
             raise CallError(
-                f"{layer.name}: {old[0].shape[-2]} positions here and {there} there; states are carried from one "
-                "input into the other position by position, so both inputs need the same length"
+                f"{layer.name}: {old[0].shape[-2]} positions in the second input and {there} in the first; patching "
+                "copies states position by position, so both inputs need the same length"
             )
         return change(old, new)
 
@@ -300,10 +302,10 @@ def exchange_words(text: Any, words: str) -> str:
     """Replace words in a text; `words` is "OLD=NEW", such as "red=blue"."""
     old, equals, new = (part.strip() for part in words.partition("="))
     if not (old and equals and new):
-        raise CallError(f"exchange={words!r}: write OLD=NEW, a word of the input and the one in its place: red=blue")
+        raise CallError(f"exchange={words!r}: write OLD=NEW, a word of the input and its replacement, such as red=blue")
     if not isinstance(text, str):
-        raise CallError("exchange= belongs to an input that is a text; against_input= takes a second one of any kind")
+        raise CallError("exchange= needs a text as input; for other inputs, use against_input=")
     found, count = re.subn(rf"(?<!\w){re.escape(old)}(?!\w)", lambda match: new, text)
     if not count:
-        raise CallError(f"exchange={words!r}: there is no word {old!r} in the input {text!r}")
+        raise CallError(f"exchange={words!r}: the word {old!r} is not in the input {text!r}")
     return found

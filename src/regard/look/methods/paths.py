@@ -3,11 +3,11 @@
     r(h → g) = (s(corrupted, where g alone reads the clean h) − s(corrupted)) / (s(clean) − s(corrupted))
 
 Wang et al. 2022, section 3.1 (arXiv:2211.00593); Goldowsky-Dill et al. 2023 (arXiv:2304.05969). The stream is a sum, so
-"g reads the clean h" is plain: to what g's layer reads of the corrupted run, the difference of what h adds in the two
-runs is added. All that lies between the two heads, and all other heads of g's layer, stay as in the corrupted run; all
-that comes after g runs on. Only the direct path counts: what h tells g through a third head does not.
+"g reads the clean h" means: the difference between the contributions of h in the two runs is added to the input of g's
+layer in the corrupted run. All parts between the two heads, and all other heads of g's layer, stay as in the corrupted
+run; parts after g are computed again. Only the direct path counts, not the effect of h on g through a third head.
 
-Self-attention of layers with norms first, where that sum is what a layer reads. Both inputs need as many tokens.
+For self-attention of layers with norms first, which read this sum. Both inputs need the same number of tokens.
 """
 
 from bisect import bisect_right
@@ -40,7 +40,7 @@ from regard.look.stream import StreamLayer
 
 
 class Paths(NamedTuple):
-    """`values`: senders × receivers; zero where a receiver does not lie after its sender."""
+    """Direct effects. `values`: senders × receivers; zero if a receiver is not in a later layer."""
 
     kind: Kind
     heads: list[str]
@@ -49,14 +49,14 @@ class Paths(NamedTuple):
 
 def patched_paths(clean: ExplainTarget, corrupted: ExplainTarget, kind: Kind | None, row: int | None) -> Paths:
     if kind == "cross":
-        raise CallError("kind='cross': by='paths' goes along self-attention: encoder or decoder")
+        raise CallError("kind='cross': by='paths' needs self-attention: kind='encoder' or kind='decoder'")
     kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
     found: list[tuple[Kind, list[StreamLayer]]] = [(one, _blocks(corrupted, one)) for one in kinds]
     of, blocks = next((pair for pair in found if len(pair[1]) > 1), found[0])
     if len(blocks) < 2:
-        raise CallError(f"kind={of!r}: by='paths' goes from head to head, which takes two layers of self-attention")
+        raise CallError(f"kind={of!r}: by='paths' needs two layers of self-attention")
     if not all(block.norm_first for block in blocks):
-        raise CallError("by='paths' takes layers that normalize first (norm_first=true): what they read is a sum")
+        raise CallError("by='paths' needs layers that normalize first (norm_first=true), whose input is a sum")
     answers, attentions = PatchAnswers(clean, corrupted, row), [cast(ManyHeads, block.attention) for block in blocks]
     numbers = [cast(Role, getattr(one, "role")).layer for one in attentions]  # noqa: B009 (no field of the protocol)
     spoken = [
@@ -77,8 +77,10 @@ def patched_paths(clean: ExplainTarget, corrupted: ExplainTarget, kind: Kind | N
 
 
 def _blocks(case: ExplainTarget, kind: Kind) -> list[StreamLayer]:
-    """The layers with self-attention of this kind: of several stacks of layers, the last one of two at least, as only
-    within a stack a layer reads the sum of what came before."""
+    """Return the layers with self-attention of this kind: of several stacks, the last with two or more layers.
+
+    Only within a stack, a layer reads the sum of the outputs before it.
+    """
     stacks: dict[str, list[StreamLayer]] = {}
     for name, module in modules_run(case)[0].items():
         role = getattr(module, "role", None)
@@ -98,9 +100,7 @@ def _said_in(answers: PatchAnswers, case: ExplainTarget, layer: PatchedLayer) ->
 def _same(news: Sequence[Tensor], olds: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     for new, old in zip(news, olds, strict=True):
         if new.shape != old.shape:
-            raise CallError(
-                f"{old.shape[-2]} positions here and {new.shape[-2]} there: both inputs need the same length"
-            )
+            raise CallError(f"the inputs have {old.shape[-2]} and {new.shape[-2]} positions: both need the same length")
         yield new, old
 
 
@@ -141,14 +141,14 @@ def _hold_other_heads(attention: ManyHeads, head: int, olds: Sequence[Tensor]) -
 #
 #     s_t = f(x_t, s_{t−1})        r(t) = (s(corrupted, where s_t is that of the clean run) − s(corrupted)) / (…)
 #
-# As `patching`, with the state of one layer after one step in the place of a head: s_t is exchanged, and all that
-# comes after it runs on from there: the layers above at the same step, and all later steps. So a state near the end
-# of a reading carries what was read before it, too, and shares do not add up. An LSTM's cell belongs to its state.
+# As in `patching.py`, with the state of one layer after one step instead of a head: s_t is replaced, and everything
+# after it is computed again: the layers above at the same step, and all later steps. So a late state also contains what
+# was read before it, and shares do not sum to one. An LSTM's cell belongs to its state.
 #
-# States of an encoder stand at the positions of its input, one row for each direction; those of a decoder at its
-# steps. To be exchanged in the middle, layers are unrolled cell by cell, with the weights that they have.
+# States of an encoder belong to the positions of its input, with a row for each direction; those of a decoder to its
+# steps. To replace a state, layers are unrolled cell by cell with the same weights.
 
-State = tuple[Tensor, ...]  # h, and an LSTM's c: N D each
+State = tuple[Tensor, ...]  # h, and an LSTM's c: (N, D) each
 Change = Callable[[int, State], State]  # of the state after a step, by its number
 
 
@@ -168,20 +168,21 @@ def patched_states(
     row: int | None,
     names: Callable[[Kind, int], list[str]],
 ) -> PatchingResult:
-    """What each recurrent state brings back: layers × positions of the input, or × steps of the output. `names`: of so
-    many positions."""
+    """Return the recovered share for each recurrent state: layers × positions of the input, or × steps of the output.
+
+    `names` labels the positions.
+    """
     kinds: Sequence[Kind] = ("encoder", "decoder") if kind is None else (kind,)
     ran, _ = modules_run(corrupted)
     found: list[tuple[Kind, list[StateLayer]]] = [(one, state_layers(ran, one)) for one in kinds]
     of, layers = next((pair for pair in found if pair[1]), found[0])
     if not layers:
         raise CallError(
-            f"kind={of!r}: there is no recurrent layer that reads this input; by='positions' and by='heads' "
-            "ask about others"
+            f"kind={of!r}: no recurrent layer reads this input; for other layers, use by='positions' or by='heads'"
         )
     answers = PatchAnswers(clean, corrupted, row)
     read = [_states_of(layer, answers) for layer in layers]
-    most = max(len(one.states) for one in read)  # where a layer joins its neighbors, one state stands for several
+    most = max(len(one.states) for one in read)  # a layer that merges neighbors has one state for several positions
 
     def carry(number: int, place: int | None) -> AbstractContextManager[None]:
         layer, one = layers[number], read[number]
@@ -207,13 +208,13 @@ def state_layers(modules: Mapping[str, nn.Module], kind: Kind) -> list[StateLaye
 
 
 class _Read(NamedTuple):
-    """The states of a clean run, and the lengths of its calls: a decoder may take its steps one by one."""
+    """States of a clean run, and the lengths of its calls: a decoder may run step by step."""
 
     states: list[State]
     lengths: list[int]
 
     def turned(self, place: int | None) -> int | None:
-        """The step at which a layer that is given everything turned round comes to a place."""
+        """Return the step at which a layer that reads the reversed input reaches a position."""
         if place is None:
             return None
         ends = list(accumulate(self.lengths))
@@ -235,7 +236,7 @@ def _states_of(layer: StateLayer, answers: PatchAnswers) -> _Read:
 
 @contextmanager
 def _replace_state(layer: StateLayer, read: _Read, at: int | None) -> Iterator[None]:
-    """While it is active, the state after step `at`, or after every one, is that of the clean run."""
+    """Replace the state after step `at`, or after every step, by that of the clean run, while active."""
 
     def carry(step: int, state: State) -> State:
         return read.states[step] if at in (None, step) and step < len(read.states) else state
@@ -244,8 +245,8 @@ def _replace_state(layer: StateLayer, read: _Read, at: int | None) -> Iterator[N
         yield
     if lengths != read.lengths:
         raise CallError(
-            f"{layer.name}: {sum(lengths)} steps here and {sum(read.lengths)} there; states are carried from one input "
-            "into the other step by step, so both inputs need the same length"
+            f"{layer.name}: {sum(lengths)} steps in the second input and {sum(read.lengths)} in the first; patching "
+            "copies states step by step, so both inputs need the same length"
         )
 
 

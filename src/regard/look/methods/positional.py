@@ -1,13 +1,13 @@
 """Positional heads: the share of an attention pattern that stays when the contents are shuffled.
 
-    share = mean over rows of  Σ_j min(A_rj, A′_rj)          baseline = the same with  A_{π(r) π(j)}  in the place of A′
+    share = mean over rows of  Σ_j min(A_rj, A′_rj)          baseline = the same with  A_{π(r) π(j)}  instead of A′
 
-A′ is the pattern after the vectors of tokens have changed places by π, while positions stayed where they are. A head
-that goes by position alone keeps its pattern: 1. One that follows the contents takes its pattern along, which is the
-baseline; so a head that looks everywhere alike is no more than its baseline, either. Special tokens keep their places.
+A′ is the pattern after the vectors of tokens are permuted by π, with unchanged positions. A purely positional head
+keeps its pattern: 1. The pattern of a head that follows contents is permuted, too, which is the baseline. A head with
+uniform weights equals its baseline. Special tokens keep their positions.
 
-Voita et al. 2019, section 5.1 (arXiv:1905.09418), call heads positional by where they look; Ke et al. 2020
-(arXiv:2006.15595) ask, as here, what is due to positions and what to words.
+Voita et al. 2019, section 5.1 (arXiv:1905.09418), define positional heads by where they look; Ke et al. 2020
+(arXiv:2006.15595) separate, as here, the effects of positions and of words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ from regard.look.case import ExplainTarget
 from regard.look.hooks import After, active_hooks
 from regard.look.records import Attention
 
-Orders = dict[int, np.ndarray]  # by how many vectors there are: the place that each comes from
+Orders = dict[int, np.ndarray]  # number of vectors → the position that each comes from
 
 
 def kept_patterns(
     case: ExplainTarget, before: Mapping[str, Attention]
 ) -> Iterator[tuple[Attention, Float[np.ndarray, " H"], Float[np.ndarray, " H"], int]]:
-    """Of the tables of a case: sums over rows of the share that stays and of its baseline, and how many rows count."""
+    """Return for the tables of a case: sums over rows of the share and of its baseline, and the number of rows."""
     with shuffled_contents(case) as orders:
         after = attentions(case)
     for one in after:
@@ -39,16 +39,16 @@ def kept_patterns(
             continue
         rows = orders[Q] if Q in orders else np.arange(Q)
         moved = old.weights[:, rows][:, :, orders[K]]
-        if one.kind == "decoder":  # what comes later is hidden, whoever stands there
+        if one.kind == "decoder":  # later tokens are masked in any order
             moved = np.tril(moved)
             moved = moved / np.maximum(moved.sum(-1, keepdims=True), 1e-12)
-        count = np.arange(Q) > 0 if one.kind == "decoder" else np.ones(Q, bool)  # the first has no choice
+        count = np.arange(Q) > 0 if one.kind == "decoder" else np.ones(Q, bool)  # the first row has one column
         stays, baseline = (np.minimum(old.weights, other).sum(-1)[:, count].sum(-1) for other in (one.weights, moved))
         yield old, stays, baseline, int(count.sum())
 
 
 def positional_heads(case: ExplainTarget, before: Sequence[Attention]) -> dict[str, float]:
-    """Of each head, as "cross.2.3", the share of its pattern that stays, less the baseline."""
+    """Return for each head, such as "cross.2.3", the share of its pattern that stays, minus the baseline."""
     found = kept_patterns(case, {one.name: one for one in before})
     return {
         f"{one.kind}.{one.layer}.{head}": float(share)
@@ -60,7 +60,7 @@ def positional_heads(case: ExplainTarget, before: Sequence[Attention]) -> dict[s
 
 @contextmanager
 def shuffled_contents(case: ExplainTarget) -> Iterator[Orders]:
-    """While it is active, vectors of tokens stand at other places of their text: one order for each length."""
+    """Permute the vectors of tokens within their text while active, with one order for each length."""
     orders: Orders = {}
     for T in {len(axis) for axis in case.axes.values()}:
         real = [
@@ -81,7 +81,7 @@ def shuffled_contents(case: ExplainTarget) -> Iterator[Orders]:
 
 
 def _order(length: int, real: np.ndarray) -> np.ndarray:
-    """Of some orders at random, the one that parts most neighbors: few words are soon as they were."""
+    """Return the one of some random orders that separates most neighbors: with few words, many orders change little."""
     random = np.random.default_rng(length)
     found = np.arange(length)
     tried = [random.permutation(real) for _ in range(16)]

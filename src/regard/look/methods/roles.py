@@ -2,19 +2,19 @@
 
     share = mean over rows r of  Σ_j A_rj [j ∈ M_r]          chance = mean over rows of  |M_r| / |what r may see|
 
-M_r is where row r would have to look; rows that have no such place do not count. A row is taken to sum to one, also
-where only a part of what it looks at is shown.
+M_r are the columns of the role in row r; rows without such columns do not count. Rows are scaled to sum to one, also if
+only a part of the columns is shown.
 
-    within a text     previous, next, itself; the same token elsewhere; induction: what came after the same token before
-                      (Olsson et al. 2022, arXiv:2209.11895); the first token, where heads look that have nothing to
-                      look for (Xiao et al. 2023, arXiv:2309.17453); the last; special tokens; copying: the token
-                      that is written next, where it was read before
-    over the source   copying: the same token on the other side; special; diagonal: the same share of the way, first and
-                      last, but for a picture, whose regions have no order; of two inputs, a picture and a text, the
-                      regions or the words
+    within a text     previous, next, itself; the same token elsewhere; induction: the token after an earlier occurrence
+                      of the same token (Olsson et al. 2022, arXiv:2209.11895); the first token, a target of heads with
+                      nothing to look for (Xiao et al. 2023, arXiv:2309.17453); the last; special tokens; copying: an
+                      earlier occurrence of the next token
+    over the source   copying: the same token on the other side; special; diagonal: the same relative position, first
+                      and last, except for a picture, whose regions have no order; for two inputs, a picture and a text,
+                      the regions or the words
 
-Voita et al. 2019, section 5 (arXiv:1905.09418), name heads in this way; Michel et al. 2019 (arXiv:1905.10650) ask what
-is lost without each.
+Voita et al. 2019, section 5 (arXiv:1905.09418), name heads in this way; Michel et al. 2019 (arXiv:1905.10650) measure
+the loss without each.
 """
 
 from collections import defaultdict
@@ -27,13 +27,13 @@ from regard.look.axis import Axis
 from regard.look.card import normalize_rows
 from regard.look.records import Attention, AttentionRecord
 
-POSITIONAL = "positional"  # not by where a head looks, but by whether it goes on to when contents are shuffled
-CLEAR = 0.2  # more than chance, for a role to be in a head's name
+POSITIONAL = "positional"  # defined by shuffled contents, not by columns
+CLEAR = 0.2  # share above chance from which a role names a head
 Places = Bool[np.ndarray, "Q K"]
 
 
 def above_chance(records: Iterable[AttentionRecord]) -> dict[str, dict[str, float]]:
-    """Of each head, such as "cross.0.1", by what its share of each role is above chance."""
+    """Return for each head, such as "cross.0.1", its share of each role minus chance."""
     sums: dict[str, dict[str, np.ndarray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(2)))
     for record in records:
         for one in record.attentions:
@@ -49,8 +49,7 @@ def above_chance(records: Iterable[AttentionRecord]) -> dict[str, dict[str, floa
 
 
 def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str, np.ndarray, float, int]]:
-    """Every role with its `shares`; none, where rows and columns are not the same text, and neither a text and its
-    source."""
+    """Yield every role with its `shares`; none unless rows and columns are one text, or a text and its source."""
     rows, columns, weights = axes[one.rows], axes[one.columns], normalize_rows(one.weights)
     _, Q, K = weights.shape
     if one.kind == "cross":
@@ -58,7 +57,7 @@ def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str,
     elif Q == K:
         causal = one.kind == "decoder"
         found, allowed = places_within(columns, causal=causal), np.ones((Q, K), bool)
-        if one.rows != one.columns:  # what is written is not what was read
+        if one.rows != one.columns:  # rows are output tokens, columns are tokens read
             found["copying"] = copy_targets(rows, columns)
         allowed = np.tril(allowed) if causal else allowed
     else:
@@ -68,7 +67,7 @@ def role_shares(axes: Mapping[str, Axis], one: Attention) -> Iterator[tuple[str,
 
 
 def places_within(tokens: Axis, *, causal: bool) -> dict[str, Places]:
-    """Of self-attention: row r stands at column r."""
+    """Return the columns of each role in self-attention; row r is at column r."""
     labels, special = _numbers(tokens.labels), _specials(tokens)
     K = len(labels)
     row, column = np.indices((K, K))
@@ -91,13 +90,13 @@ def places_within(tokens: Axis, *, causal: bool) -> dict[str, Places]:
 
 
 def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
-    """Of cross-attention."""
+    """Return the columns of each role in cross-attention."""
     special = _specials(columns)
     Q, K = len(rows), len(columns)
     row, column = np.indices((Q, K))
     found = {"copying": copy_targets(rows, columns), "special": np.broadcast_to(special, (Q, K))}
     if columns.grid is None:
-        # |(row + ½)/Q − (column + ½)/K| ≤ max(1/Q, 1/K), times 2QK: whole numbers, in which a neighbor is one
+        # |(row + ½)/Q − (column + ½)/K| ≤ max(1/Q, 1/K), times 2QK, so that all numbers are integers
         found["diagonal"] = np.abs((2 * row + 1) * K - (2 * column + 1) * Q) <= 2 * max(Q, K)
         found |= {"first": column == 0, "last": column == K - 1}
     if columns.after:
@@ -107,7 +106,7 @@ def places_across(rows: Axis, columns: Axis) -> dict[str, Places]:
 
 
 def copy_targets(rows: Axis, columns: Axis) -> Places:
-    """Where the token stands that the row says."""
+    """Return the columns with the token that the row outputs."""
     numbers, ending = _numbers([*rows.labels, *columns.labels]), _specials(rows)
     said, labels = numbers[: len(rows)], numbers[len(rows) :]
     return (said[:, None] == labels[None, :]) & ~ending[:, None]
@@ -116,7 +115,7 @@ def copy_targets(rows: Axis, columns: Axis) -> Places:
 def shares(
     weights: Float[np.ndarray, "H Q K"], places: Places, allowed: Places
 ) -> tuple[Float[np.ndarray, " H"], float, int]:
-    """Sums over rows of what each head has there and of chance, and how many rows count."""
+    """Return sums over rows of the weight of each head on these columns and of chance, and the number of rows."""
     places = places & allowed
     rows = places.any(axis=1)
     mass = weights[:, places].sum(axis=1)
@@ -125,7 +124,7 @@ def shares(
 
 
 def _numbers(labels: Iterable[str]) -> np.ndarray:
-    """Equal numbers for equal tokens."""
+    """Return equal numbers for equal tokens."""
     return np.unique([label.strip().casefold() for label in labels], return_inverse=True)[1]
 
 
