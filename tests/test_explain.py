@@ -85,7 +85,7 @@ def test_parts_add_up_to_the_logit(norm, norm_first):
     word = "blue"
     lead = explained(job, "logits", row=1, instead=word)
     other = job.output.tokenizer.encode(word)[0]
-    assert f"up to {own[1] - float(logits[1, other]):.2f}" in lead.about
+    assert f"exactly to {own[1] - float(logits[1, other]):.2f}" in lead.about
 
 
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])

@@ -1,8 +1,8 @@
-"""The C kernels of this package, compiled on the machine that runs them.
+"""Compile the C kernels of this package on the machine that runs them.
 
-They are C of a few hundred lines, which any gcc or clang compiles in a second for just this processor; the result is
-kept among the user's caches. Where there is no compiler, `library` is None, and everything goes by torch alone: the
-same numbers, more slowly. REGARD_NATIVE=off does the same.
+gcc or clang compiles these few hundred lines of C in a second, for this processor; the result is in the user's cache.
+Without a compiler, `library` is None and torch computes everything: the same numbers, more slowly. REGARD_NATIVE=off
+does the same.
 """
 
 import ctypes
@@ -24,14 +24,17 @@ from regard.files.hub import user_cache
 
 SOURCES = sorted(Path(__file__).parent.glob("*.[ch]"))
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
-FOR_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # the first that a compiler knows: some of clang know the second
-SECONDS = 120  # after which a compiler is given up
+FOR_THIS_PROCESSOR = (
+    "-march=native",
+    "-mcpu=native",
+)  # the first that the compiler supports; some versions of clang only support the second
+SECONDS = 120  # time limit of the compiler
 NO_MEMORY, NO_SUCH_TARGET = 1, 2  # codes of vectors.h
-DAY = 24 * 3600  # seconds, after which one that failed is asked again: the disk may have been full
+DAY = 24 * 3600  # seconds until a failed compilation is tried again: the disk may have been full
 
 
 class NotCompiledError(Exception):
-    """Says why."""
+    """Reason why there are no kernels."""
 
 
 @cache
@@ -43,14 +46,14 @@ def library() -> ctypes.CDLL | None:
 
 
 class Kernels:
-    """Some of the library's functions by the types of their arguments; each returns a code of vectors.h, or raises."""
+    """Functions of the library with their argument types; error codes of vectors.h become exceptions."""
 
     def __init__(self, signatures: Mapping[str, Sequence[Any]]) -> None:
         self.signatures = signatures
 
     @cached_property
     def there(self) -> ctypes.CDLL | None:
-        """None, where nothing could be compiled."""
+        """Return the library; None if compilation failed."""
         found = library()
         for name, types in self.signatures.items() if found is not None else ():
             getattr(found, name).argtypes = types
@@ -58,7 +61,7 @@ class Kernels:
         return found
 
     def load(self) -> ctypes.CDLL:
-        assert self.there is not None, "ask first whether there are kernels"
+        assert self.there is not None, "no kernels: check `available` first"
         return self.there
 
 
@@ -70,7 +73,7 @@ def _check(code: int, _function: object, _arguments: object) -> None:
 
 
 def compile_kernels() -> Path:
-    """The file with the kernels, compiled now if it is not there yet."""
+    """Return the file with the kernels; compile it if it does not exist."""
     if os.environ.get("REGARD_NATIVE", "").lower() in ("off", "0", "false", "no"):
         raise NotCompiledError("disabled by REGARD_NATIVE")
     compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
@@ -89,7 +92,7 @@ def compile_kernels() -> Path:
 
 
 def _key(compiler: str) -> str:
-    """Of all that the result depends on: another processor, or another version of regard, has a file of its own."""
+    """Return a key of everything that the result depends on, such as the processor and the version of regard."""
     parts = [file.read_bytes() for file in SOURCES]
     parts += [
         part.encode()
@@ -107,7 +110,7 @@ def _vector_units() -> str:
 
 
 def _compile(compiler: str, place: Path, failed: Path) -> None:
-    """Into a file of its own first: several processes may do this at once."""
+    """Compile into a temporary file, then rename: several processes may do this at once."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         made, problem = Path(folder) / "kernels.so", ""
@@ -122,7 +125,7 @@ def _compile(compiler: str, place: Path, failed: Path) -> None:
 
 
 def _problem(compiler: str, tuned: str, made: Path) -> str:
-    """Why nothing was made; empty, if something was."""
+    """Compile, and return the error message; empty on success."""
     free = ("-Wl,-undefined,dynamic_lookup",) if sys.platform == "darwin" else ()
     files = [str(file) for file in SOURCES if file.suffix == ".c"]
     command = [compiler, *FLAGS, tuned, *free, *files, "-o", str(made), "-lm"]
@@ -133,11 +136,10 @@ def _problem(compiler: str, tuned: str, made: Path) -> str:
     return "" if done.returncode == 0 else f"{compiler} ended with {done.returncode}: {done.stderr[-1000:]}"
 
 
-# Memory that stays with a process that works with large tensors for a while.
+# Keep freed memory in processes with large tensors.
 #
-# glibc gives freed blocks of more than some hundred kilobytes back to the system, which has to clear each page anew
-# when the next tensor asks for it: 5 to 8% of the time of decoding. What is freed is kept instead, up to the
-# process's end.
+# glibc returns freed blocks above some hundred kilobytes to the system, which clears each page again for the next
+# tensor: 5 to 8% of the time of decoding. With these settings, freed memory is kept until the process ends.
 
 TRIM, MAP = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 LARGEST_MAP = 32 * 2**20  # the largest that glibc takes
@@ -145,7 +147,7 @@ NEVER = 2**31 - 1
 
 
 def keep_memory() -> None:
-    """For a process of the command line, which is ours; a library leaves its caller's memory alone."""
+    """Keep freed memory. Only for processes of the command line: a library must not change its caller's allocator."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # another C library
@@ -154,17 +156,17 @@ def keep_memory() -> None:
     mallopt(TRIM, NEVER)
 
 
-# Threads that wait for each other, on a processor that other programs use, too.
+# Waiting threads on a processor with other load.
 #
-# OpenMP's threads, which torch has, wait for each other by looking again and again, for a millisecond and more,
-# before they sleep. Where another program has one of the cores, a thread looks for the whole time in which the one
-# that it waits for cannot run: small operations then take twenty times as long as on a free machine. Checking only
-# ten thousand times costs nothing on a free machine, and is several times faster on a busy one.
+# torch's OpenMP threads wait for each other by spinning for a millisecond or more before they sleep. If another program
+# occupies a core, a thread spins while the thread that it waits for cannot run: small operations then take twenty times
+# as long as on a free machine. Spinning only ten thousand times costs nothing on a free machine, and is several times
+# faster on a busy one.
 
 LOOKS = "10000"
 
 
 def wait_briefly() -> None:
-    """For a process of the command line, before it imports torch, unless the user has said how threads wait."""
+    """Limit spinning of threads, unless the user configured it. Only for the command line, before torch is imported."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", LOOKS)

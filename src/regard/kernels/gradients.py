@@ -1,9 +1,9 @@
-"""Linear layers, attention of short texts and dropout as they are trained on a processor, by the kernels of `training`.
+"""Linear layers, attention of short texts and dropout in training on a CPU, by the kernels of `training`.
 
     y = x Wᵀ + b        y = relu(x W₁ᵀ + b₁) W₂ᵀ + b₂        C = softmax(Q Kᵀ / √d) V        y = x + dropout(z)
 
-The numbers are torch's but for rounding. Gradients are worked out by hand, with biases, relu and sums done while a
-product is at hand; a gradient of a gradient goes by torch. Where kernels do not suit, all goes by torch.
+Results equal torch's except for rounding. Gradients are written by hand, with biases, relu and sums fused into the
+products. torch computes second gradients, and everything that the kernels do not support.
 """
 
 import math
@@ -19,7 +19,7 @@ from regard.kernels.training import Texts, WorkShares
 
 
 def plain(layer: nn.Module) -> bool:
-    """Apply a linear layer without hooks, in training."""
+    """Return whether this is a linear layer without hooks, in training."""
     return (
         type(layer) is nn.Linear
         and layer.training
@@ -28,7 +28,7 @@ def plain(layer: nn.Module) -> bool:
 
 
 def apply(layer: nn.Module, x: Float[Tensor, "*b D"]) -> Float[Tensor, "*b E"]:
-    """What `layer(x)` is."""
+    """Return `layer(x)`."""
     return linear(x, layer.weight, layer.bias, layer.training) if plain(layer) else layer(x)  # pyright: ignore[reportArgumentType]
 
 
@@ -41,7 +41,7 @@ def linear(
 
 
 def relu_between(x: Float[Tensor, "*b D"], widen: nn.Module, narrow: nn.Module) -> Float[Tensor, "*b D"] | None:
-    """narrow(relu(widen(x))), or None where that has to go by torch."""
+    """Return narrow(relu(widen(x))); None if torch must compute it."""
     if not (plain(widen) and plain(narrow)):
         return None
     parts = (widen.weight, widen.bias, narrow.weight, narrow.bias)
@@ -59,15 +59,17 @@ def attend(
     causal: bool = False,
     texts: Texts | None = None,
 ) -> Float[Tensor, "*q D"]:
-    """Contexts of the queries, keys and values of one table, side by side, or of queries and a table of keys and
-    values. With `texts`, the table has no padding. Ask `attends` first."""
+    """Return the contexts of concatenated queries, keys and values, or of queries and a table of keys and values.
+
+    With `texts`, the table has no padding. Check `attends` first.
+    """
     real = None if real is None else real.contiguous()
     second = None if second is None else second.contiguous()
     return _Attend.apply(first.contiguous(), second, heads, real, causal, texts)
 
 
 def attends(x: Float[Tensor, "B Q D"], memory: Float[Tensor, "B K M"] | None, heads: int) -> bool:
-    """Whether `attend` can do it for what is projected from these, and is worth its call."""
+    """Return whether `attend` supports projections of these tensors, and is faster."""
     keys = x.shape[1] if memory is None else memory.shape[1]
     return (
         x.dim() == 3
@@ -78,7 +80,7 @@ def attends(x: Float[Tensor, "B Q D"], memory: Float[Tensor, "B K M"] | None, he
 
 
 def drop(x: Float[Tensor, "*b"] | None, y: Float[Tensor, "*b"], p: float) -> Float[Tensor, "*b"] | None:
-    """dropout(y), or x plus that; None where that has to go by torch. The seed is drawn from torch's generator."""
+    """Return dropout(y), or x + dropout(y); None if torch must compute it. The seed comes from torch's generator."""
     if y.numel() < training.WORTH // 2**8 or not _suits(x, y):
         return None
     return _Drop.apply(x, y, p, int(torch.empty((), dtype=torch.int64).random_(-(2**63), None)))
@@ -178,9 +180,9 @@ def _parts(first: Tensor, second: Tensor | None) -> WorkShares:
 def _by_torch(
     first: Tensor, second: Tensor | None, heads: int, real: Tensor | None, causal: bool, texts: Texts | None
 ) -> Tensor:
-    """The contexts as torch makes them, for a gradient of a gradient."""
+    """Return the contexts by torch, for second gradients."""
     parts = _parts(first, second)
-    if texts is not None:  # all that stands in the table is one text, in which each sees its own
+    if texts is not None:  # the table is one text with a mask that separates its texts
         number = torch.arange(len(texts.rows)).repeat_interleave(texts.rows)
         seen, parts = number[:, None] == number, WorkShares(*(one.unsqueeze(0) for one in parts))
     else:

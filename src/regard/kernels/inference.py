@@ -1,11 +1,11 @@
-"""The kernels as functions of tensors: float32, on a processor, outside of autograd. `available` says if there are any.
+"""The kernels as functions of tensors: float32, on a CPU, without gradients. `available` tests if there are any.
 
 linear       y = x Wᵀ + b, by weights that are packed once            products.c
-attend       one query a row, keys wherever they lie                  attend.c
+attend       one query a row, keys at given positions                 attend.c
 norm         layer norm and RMS norm of each row                      rows.c
 tanh_scores  wᵀ tanh(q + k) of each query with each key               tanh.c
 normalizer   log Σ exp of each row                                    rows.c
-best         the best few numbers of each row                         rows.c
+best         the largest numbers of each row                          rows.c
 linear_kept  y = x Wᵀ + b: one row, or weights in fewer bits          products.c, panels.h
 single_step  one step of one text through all blocks of a decoder     single.c
 """
@@ -48,13 +48,13 @@ RELU, ADD = 1, 2
 
 
 def available(*tensors: Tensor) -> bool:
-    """Whether there are kernels, and for these."""
+    """Return whether there are kernels for these tensors."""
     suited = all(one.dtype == torch.float32 and one.device.type == "cpu" for one in tensors)
     return suited and not torch.compiler.is_compiling() and _KERNELS.there is not None
 
 
 class Panels(NamedTuple):
-    """A matrix as `linear` reads it."""
+    """A packed matrix for `linear`."""
 
     numbers: Float[Tensor, " size"]
     outputs: int
@@ -78,7 +78,7 @@ def linear(
     out: Float[Tensor, "N E"] | None = None,
     add: bool = False,
 ) -> Float[Tensor, "N E"]:
-    """x Wᵀ + b, or relu of that; written to `out`, or added to what is there."""
+    """Return x Wᵀ + b, or its relu; write it to `out`, or add it there."""
     if x.stride(1) != 1:
         x = x.contiguous()
     rows, inputs = x.shape
@@ -102,7 +102,7 @@ def attend_places(
     places: Int[Tensor, "N T"],
     count: Int[Tensor, " N"],
 ) -> Float[Tensor, "N D"]:
-    """Row n asks the keys at `places[n, :count[n]]`; both are int32."""
+    """Attend from row n to the keys at `places[n, :count[n]]`; both are int32."""
     assert query.stride(1) == key.stride(1) == value.stride(1) == places.stride(1) == 1
     assert key.stride(0) == value.stride(0)
     context = query.new_empty(query.shape)
@@ -120,7 +120,7 @@ def tiles_of(
     count: Int[Tensor, " S"],
     out: Float[Tensor, "T E"] | None = None,
 ) -> Float[Tensor, "T E"]:
-    """Keys and values of S sentences, one below the other, as `attend_tiles` reads them."""
+    """Return keys and values of S concatenated sentences in the tiles of `attend_tiles`."""
     assert key.stride(1) == value.stride(1) == 1
     assert key.stride(0) == value.stride(0)
     if out is None:
@@ -139,7 +139,7 @@ def attend_tiles(
     first: Int[Tensor, " N"],
     count: Int[Tensor, " N"],
 ) -> Float[Tensor, "N D"]:
-    """Row n asks `count[n]` keys, from tile `first[n]` on; both are int32."""
+    """Attend from row n to `count[n]` keys, from tile `first[n]` on; both are int32."""
     assert query.stride(1) == 1
     context = query.new_empty(query.shape)
     _loaded().attend_tiles(
@@ -151,7 +151,7 @@ def attend_tiles(
 
 @cache
 def lanes() -> int:
-    """How many keys a tile has."""
+    """Return the number of keys of a tile."""
     return int(_loaded().lanes())
 
 
@@ -196,12 +196,12 @@ def normalizer(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
 
 
 def most_best() -> int:
-    """How many numbers `best` finds at most."""
+    """Return the largest count that `best` supports."""
     return int(_loaded().most_best())
 
 
 def best(logits: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor, "N n"], Int[Tensor, "N n"]]:
-    """The `count` largest numbers of each row and where they stand, the largest first."""
+    """Return the `count` largest numbers of each row and their columns, the largest first."""
     value = logits.new_empty(len(logits), count)
     place = torch.empty(value.shape, dtype=torch.int64)
     _loaded().best(logits.data_ptr(), *logits.shape, count, value.data_ptr(), place.data_ptr(), torch.get_num_threads())
@@ -213,14 +213,14 @@ def _place(tensor: Tensor | None) -> int | None:
 
 
 def _there(*tensors: Tensor | None) -> list[Tensor]:
-    """What they are now, whatever a parameter will be later."""
+    """Return the tensors as they are now, so that later changes of a parameter have no effect."""
     return [one.detach() for one in tensors if one is not None]
 
 
 class PackedMatrix(ctypes.Structure):
-    """A matrix as panels.h has it."""
+    """The matrix of panels.h."""
 
-    tensors: list[Tensor]  # to which it points, so that they stay; of what is copied from it, the copier keeps them
+    tensors: list[Tensor]  # the tensors that it points to; copies of the structure must keep them, too
     _fields_ = (
         *((name, POINTER) for name in ("numbers", "scale", "bias")),
         *((name, LONG) for name in ("outputs", "inputs", "kind", "ahead")),
@@ -233,7 +233,7 @@ class Norm(ctypes.Structure):
 
 
 class KernelLayer(ctypes.Structure):
-    """A block of a decoder as single.c has it."""
+    """The block of a decoder in single.c."""
 
     _fields_ = (
         *((name, Norm) for name in ("before_attention", "before_wide")),
@@ -242,11 +242,11 @@ class KernelLayer(ctypes.Structure):
 
 
 FLOATS, TWELVES, BYTES = range(3)
-FOUR = 4  # inputs that a panel of fewer bits is filled up to
+FOUR = 4  # inputs of a quantized panel are padded to a multiple of this
 
 
 def panel_width() -> int:
-    """Outputs in a panel."""
+    """Return the number of outputs of a panel."""
     return int(_loaded().panel_width())
 
 
@@ -265,7 +265,7 @@ def matrix(
 
 
 def linear_kept(x: Float[Tensor, "N D"], weight: PackedMatrix) -> Float[Tensor, "N E"]:
-    """A matrix of floats serves for one row only."""
+    """Return x Wᵀ. Float matrices support one row only."""
     if x.stride(1) != 1:
         x = x.contiguous()
     y = x.new_empty(len(x), weight.outputs)
@@ -298,11 +298,11 @@ def single_step(
     turns: tuple[Float[Tensor, "2 T half"], int] | None,
     x: Float[Tensor, "1 D"],
 ) -> None:
-    """Changes x, and writes to `place` of the keys and values of each layer, which have room for `places`.
+    """Run one step in place on x; write keys and values of each layer at `place`, in buffers for `places`.
 
     last: the norm after the last layer
-    sizes: width, heads, kv_heads, width of a key, width of a value, width inside the feed-forward, number of f
-    turns: cosines and sines of T positions, and which of them this is
+    sizes: width, heads, kv_heads, width of a key, width of a value, inner width of the feed-forward, number of f
+    turns: cosines and sines of T positions, and the index of this position
     """
     cosine = sine = None
     if turns is not None:
@@ -315,11 +315,11 @@ def single_step(
     )  # fmt: skip
 
 
-# Norm modules by the kernel, where there is one for them.
+# Norm modules computed by a kernel, if there is one.
 
 
 def prepare_norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What `module` does to rows, outside of autograd."""
+    """Return a function that applies `module` to rows, without gradients."""
     if isinstance(module, nn.LayerNorm | nn.RMSNorm) and len(module.normalized_shape) == 1 and module.eps is not None:
         shift = module.bias if isinstance(module, nn.LayerNorm) else None
         return partial(norm, scale=module.weight, shift=shift, eps=module.eps, rms=isinstance(module, nn.RMSNorm))

@@ -1,13 +1,13 @@
-"""The kernels of training as functions of tensors: float32, on a processor. Gradients by them are in `gradients`.
+"""The kernels of training as functions of tensors: float32, on a CPU. `gradients` adds autograd.
 
 product     A B, with bias, relu or a mask of signs         training.c
-turned      Aᵀ B, and the sums of A's columns               training.c
+transposed  Aᵀ B, and the sums of A's columns               training.c
 attend      attention of short texts, and its gradient      training_attend.c
 entropy     softmax and cross-entropy of each row           training_rows.c
-dropped     dropout, and what it is added to                training_rows.c
+dropped     dropout, and the sum with a residual            training_rows.c
 
-`suits` says where they are used: where there are kernels, and these are faster than torch. That is timed once on a
-machine and written down, so that a training that goes on tomorrow takes the same way, to the last bit.
+`suits` returns whether to use them: if there are kernels and they are faster than torch. This is timed once and saved,
+so that a resumed training run computes the same bits.
 """
 
 import ctypes
@@ -42,8 +42,8 @@ _KERNELS = Kernels(
 )
 _loaded = _KERNELS.load
 ADD, RELU, WHERE = 1, 2, 4
-WORTH = 2**22  # multiplications of a product, below which calling the kernels costs more than they gain
-SUMMED = 384  # rows, which the kernel of dW has in work at a time
+WORTH = 2**22  # multiplications of a product; below this, calling the kernels costs more than it saves
+SUMMED = 384  # rows that the kernel of dW processes at a time
 MOST_KEYS = 128  # of attention that keeps its weights
 TIMED = (384, 256, 512)  # rows, inputs and outputs of the layer that is timed
 GAIN = 0.97  # of torch's time, at most
@@ -70,7 +70,7 @@ def suits(*tensors: Tensor) -> bool:
 
 @cache
 def faster(threads: int) -> bool:
-    """As it was found on this machine, or as it is found now."""
+    """Return the saved result of the timing on this machine, or time now."""
     if _KERNELS.there is None:
         return False
     note = compile_kernels().with_suffix(f".training-{threads}")
@@ -78,13 +78,13 @@ def faster(threads: int) -> bool:
         found = "kernels" if _is_faster() else "torch"
         try:
             _write_first(note, found)
-        except OSError:  # the cache cannot be written: the answer holds for this process only
+        except OSError:  # the cache cannot be written: the result is for this process only
             return found == "kernels"
     return note.read_text(encoding="utf-8") == "kernels"
 
 
 def _write_first(note: Path, text: str) -> None:
-    """Write the note, unless another process was first: its answer holds for all."""
+    """Write the note, unless another process was first: its result is valid for all."""
     mine = note.with_name(f"{note.name}.{os.getpid()}")
     try:
         mine.write_text(text, encoding="utf-8")
@@ -99,7 +99,7 @@ def _write_first(note: Path, text: str) -> None:
 
 @torch.no_grad()
 def _is_faster() -> bool:
-    """Both ways take turns. Other work on the machine makes calls slower, never quicker: the quickest call counts."""
+    """Time both ways alternately. Other load only makes calls slower, so the fastest call counts."""
     rows, inputs, outputs = TIMED
     x, gradient = torch.ones(rows, inputs), torch.ones(rows, outputs)
     weight, bias = torch.ones(outputs, inputs), torch.ones(outputs)
@@ -126,12 +126,12 @@ def _is_faster() -> bool:
 
 @cache
 def lanes() -> int:
-    """How many numbers a vector of this processor has."""
+    """Return the number of floats of a vector register."""
     return int(_loaded().training_lanes())
 
 
 def pack_matrix(matrix: Float[Tensor, "K N"]) -> "Packed":
-    """For several products; of a matrix or of a transpose."""
+    """Pack a matrix, or a transpose, for several products."""
     width = 2 * lanes()
     depth, columns = matrix.shape
     numbers = torch.empty(-(-columns // width) * width * depth)
@@ -140,7 +140,7 @@ def pack_matrix(matrix: Float[Tensor, "K N"]) -> "Packed":
 
 
 class Packed(NamedTuple):
-    """A matrix as a product reads it."""
+    """A matrix packed for `product`."""
 
     numbers: Float[Tensor, " size"]
     depth: int
@@ -156,7 +156,7 @@ def product(
     where: Float[Tensor, "M N"] | None = None,
     out: Float[Tensor, "M N"] | None = None,
 ) -> Float[Tensor, "M N"]:
-    """A B + bias; relu of it; 0 where `where` is not positive. B may be a transpose."""
+    """Return A B + bias, optionally with relu, or 0 where `where` is not positive. B may be a transpose."""
     a = a if a.stride(1) == 1 else a.contiguous()
     matrix, columns = (b.numbers, b.columns) if isinstance(b, Packed) else (b, b.shape[1])
     c = a.new_empty(len(a), columns) if out is None else out
@@ -171,8 +171,10 @@ def product(
 
 
 def table(rows: int, width: int) -> Float[Tensor, "N E"]:
-    """For what goes into products again: rows that are a power of two apart would fall into the same places of the
-    cache, so that there is some room between them."""
+    """Return a table for operands of products, with spare room between rows.
+
+    Rows at a distance of a power of two would map to the same sets of the cache.
+    """
     return torch.empty(rows, width + 16 if width % 1024 == 0 else width)[:, :width]
 
 
@@ -183,7 +185,7 @@ def transposed_product(
     *,
     add_to: Float[Tensor, "M N"] | None = None,
 ) -> Float[Tensor, "M N"]:
-    """Aᵀ B, or that added to a table; the sums of A's columns are added to `sums`."""
+    """Return Aᵀ B, or add it to a table; add the sums of A's columns to `sums`."""
     a, b = (one if one.stride(1) == 1 else one.contiguous() for one in (a, b))
     c = a.new_empty(a.shape[1], b.shape[1]) if add_to is None else add_to
     _loaded().training_turned(
@@ -198,7 +200,7 @@ def can_attend(keys: int, width: int) -> bool:
 
 
 class WorkShares(NamedTuple):
-    """Queries, keys and values, heads side by side; of one table or of two."""
+    """Queries, keys and values with concatenated heads, in one table or two."""
 
     query: Float[Tensor, "*q D"]
     key: Float[Tensor, "*k D"]
@@ -206,7 +208,7 @@ class WorkShares(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """Texts one below the other in one table, without padding, each of which attends to itself."""
+    """Texts concatenated in one table without padding; each attends to itself."""
 
     first: Int[Tensor, " B"]
     rows: Int[Tensor, " B"]  # both int32
@@ -214,7 +216,7 @@ class Texts(NamedTuple):
 
     @classmethod
     def of(cls, real: Bool[Tensor, "B T"]) -> "Texts":
-        """Those of which the real vectors are in the table."""
+        """Return the texts whose real vectors are in the table."""
         count = real.sum(1)
         return cls((count.cumsum(0) - count).int(), count.int(), real.shape[1])
 
@@ -222,7 +224,7 @@ class Texts(NamedTuple):
 def attend(
     parts: WorkShares, heads: int, real: Bool[Tensor, "B K"] | None, causal: bool, texts: Texts | None
 ) -> tuple[Float[Tensor, "*q D"], Float[Tensor, "B H Q P"]]:
-    """Contexts, and the weights that the gradient needs: rows of them are whole vectors."""
+    """Return contexts, and the weights for the gradient, with rows padded to whole vectors."""
     query, key, value = parts
     context, (number, queries, keys) = query.new_empty(query.shape), _sizes(parts, texts)
     weights = query.new_empty(number, heads, queries, -(-keys // lanes()) * lanes())
@@ -242,7 +244,7 @@ def attend_gradient(
     texts: Texts | None,
     out: WorkShares,
 ) -> None:
-    """Fills `out`, whose parts lie as those of `parts` do."""
+    """Write the gradients to `out`, with the layout of `parts`."""
     query, key, value = parts
     assert [one.stride() for one in parts] == [one.stride() for one in out]
     gradient = gradient.contiguous()
@@ -254,7 +256,7 @@ def attend_gradient(
 
 
 def _sizes(parts: WorkShares, texts: Texts | None) -> tuple[int, int, int]:
-    """How many texts, queries and keys, at most."""
+    """Return the maximum numbers of texts, queries and keys."""
     if texts is not None:
         return len(texts.first), texts.longest, texts.longest
     return len(parts.query), parts.query.shape[1], parts.key.shape[1]
@@ -267,7 +269,10 @@ def _places(texts: Texts | None) -> tuple[int | None, int | None]:
 def entropy(
     logits: Float[Tensor, "N V"], targets: Int[Tensor, " N"], smoothing: float
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
-    """log Σ exp − (1 − ε) of the target, and whether that is highest. The table becomes softmax − (1 − ε) onehot."""
+    """Return log Σ exp − (1 − ε) a[target], and whether the target has the largest logit.
+
+    The table is overwritten with softmax − (1 − ε) onehot.
+    """
     loss, right = logits.new_empty(len(logits)), torch.empty(len(logits), dtype=torch.int64)
     targets = targets.contiguous()
     _loaded().training_entropy(
@@ -283,7 +288,7 @@ def dropped_share(p: float) -> int:
 
 
 def apply_dropout(x: Float[Tensor, "*b"] | None, y: Float[Tensor, "*b"], p: float, seed: int) -> Float[Tensor, "*b"]:
-    """y with a share of p dropped, or x plus that; p is rounded to a multiple of 2^−16."""
+    """Return y with a share of p dropped, or x plus that; p is rounded to a multiple of 2^−16."""
     x, y = None if x is None else x.contiguous(), y.contiguous()
     out, dropped = torch.empty_like(y), dropped_share(p)
     _loaded().training_dropout(
@@ -295,7 +300,7 @@ def apply_dropout(x: Float[Tensor, "*b"] | None, y: Float[Tensor, "*b"], p: floa
 
 def _strides(matrix: Tensor) -> tuple[int, int]:
     row, column = matrix.stride()
-    assert 1 in (row, column), "neither a matrix nor a transpose of one"
+    assert 1 in (row, column), "needs a matrix or a transpose"
     return row, column
 
 
