@@ -138,7 +138,7 @@ def test_looking_shows_the_winner_over_the_picture_and_the_gate(run, listed):
         sums = seen.matrix("cross").weights.sum(1)
         assert (np.isclose(sums, 1, atol=1e-5) | (sums == 0)).all()
         assert {figure.name for figure in seen.evidence} == {"comprehensiveness", "sufficiency"}
-    with pytest.raises(CallError, match="takes a Transformer"):
+    with pytest.raises(CallError, match="needs a Transformer"):
         run.look(path, method="rollout")
 
 

@@ -176,7 +176,7 @@ def test_log_scale_shows_small_weights():
     ("how", "told"),
     [
         ({"view": "matirx"}, "did you mean 'matrix'"),
-        ({"view": "beams"}, "one hypothesis only"),
+        ({"view": "beams"}, "only one hypothesis"),
         ({"kind": "decoder"}, "not in this record"),
         ({"layer": 5}, "layer=5 is not one of 0, 1"),
     ],

@@ -225,7 +225,7 @@ def test_models_that_do_not_attend_are_told_so_and_can_still_be_asked():
 
 def test_wrong_wishes_are_named():
     job, _ = make_job("previous")
-    with pytest.raises(CallError, match="takes a Transformer"):
+    with pytest.raises(CallError, match="needs a Transformer"):
         job.look(TEXT, LookOptions(method="rollout"))
     with pytest.raises(CallError, match="did you mean 'rollout'"):
         job.look(TEXT, LookOptions(method="rolout"))

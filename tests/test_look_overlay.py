@@ -130,7 +130,7 @@ def test_special_tokens_stand_beside_the_grid():
         (lambda: look.axis(), "needs labels, a grid or times"),
         (lambda: look.axis("ab", image=picture()), "an image needs the grid"),
         (lambda: look.axis("ab", signal=[1.0]), "a signal needs the times"),
-        (lambda: look.axis(times=[0, 2, 1]), "times go backwards"),
+        (lambda: look.axis(times=[0, 2, 1]), "times decrease"),
         (lambda: look.axis(grid=(2, 2), image=np.zeros((4, 4, 7))), "not of shape (4, 4, 7)"),
         (lambda: look.axis(grid=(2, 2), image=np.full((4, 4), 3.0)), "undo the normalization"),
         (lambda: look.axis(times=[0], signal=[np.nan]), "must be finite"),

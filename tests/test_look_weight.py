@@ -159,7 +159,7 @@ def test_masks_heads_left_out_and_cells_that_are_not_there():
     assert (strongest.layer, strongest.head, strongest.kind) == (layer, head, "cross")
     for which, said in (
         ({"row": 99}, "row=99 is not one of 0 to"), ({"column": -50}, "column=-50"),
-        ({"layer": 7}, "layer=7 is not one"), ({"head": 1}, "of which layer"),
+        ({"layer": 7}, "layer=7 is not one"), ({"head": 1}, "head=1 needs a layer"),
         ({"layer": 0, "head": 4}, "head=4"), ({"kind": "gate"}, "kind='gate'"),
     ):  # fmt: skip
         with pytest.raises(CallError, match=said):

@@ -240,7 +240,7 @@ def another_input_is_patched(page, kind, by):
     expect(page.locator(".asks .examples button").nth(2)).to_have_attribute("aria-pressed", "true")
     assert asked.value.ok == (kind in ("text", "picture", "series"))
     if asked.value.ok:
-        expect(page.locator("h2.answer")).to_contain_text("brings back")
+        expect(page.locator("h2.answer")).to_contain_text("Effect of")
     else:
         expect(page.locator("main .wrong")).to_have_text(
             re.compile("need the same length|give this answer the same score")

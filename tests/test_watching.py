@@ -520,7 +520,7 @@ def test_tokens_that_do_not_fit_are_an_error():
     sizes = r"vision_model.*\(encoder\) 10 × 10"
     with pytest.raises(CallError, match=f"8 rows do not fit.*{sizes}"):
         seen.record(rows=list("abcdefgh"))
-    with pytest.raises(CallError, match=f"rows= is needed.*{sizes}"):
+    with pytest.raises(CallError, match=f"give rows=.*{sizes}"):
         seen.record()
     with pytest.raises(CallError, match=f"7 rows and 4 columns do not fit.*{sizes}"):
         seen.record(rows=list("abcdefg"), columns=list("abcd"))
