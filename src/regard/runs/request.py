@@ -6,23 +6,24 @@ A rejected call leaves its folder as it was: no recipe, no copy of data, and a r
 import os
 import shutil
 import sys
-from collections.abc import (Iterator, Mapping, Sequence)
-from contextlib import (contextmanager)
-from pathlib import (Path)
-from regard import (config)
-from regard.data.columns import (SYNONYMS)
-from regard.data.tables import (SPLIT_NAMES)
-from regard.detect.begin import (DEFAULT_TIME, RECIPE, START_AGAIN, digest, is_data, make_recipe)
-from regard.detect.given import (has_parts, materialize)
-from regard.errors import (CallError, RegardError)
-from regard.settings.recipe import (CONFIG, Recipe)
-from regard.settings.training import (TrainingSettings, seconds)
-from regard.synonyms import (synonyms)
-from regard.training.checkpoint import (differences)
-from regard.training.lock import (LOCK, holder)
-from regard.work import (Deadline)
-from tempfile import (TemporaryDirectory)
-from typing import (Any)
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from regard import config
+from regard.data.columns import SYNONYMS
+from regard.data.tables import SPLIT_NAMES
+from regard.detect.begin import DEFAULT_TIME, RECIPE, START_AGAIN, digest, is_data, make_recipe
+from regard.detect.given import has_parts, materialize
+from regard.errors import CallError, RegardError
+from regard.settings.recipe import CONFIG, Recipe
+from regard.settings.training import TrainingSettings, seconds
+from regard.synonyms import synonyms
+from regard.training.checkpoint import differences
+from regard.training.lock import LOCK, holder
+from regard.work import Deadline
 
 MOST = 12  # differences of two recipes that an error lists
 
@@ -225,5 +226,3 @@ def _put_aside(folder: Path, needs: Sequence[Any]) -> Path:
     aside = folder.with_name(f".{folder.name}-before-{os.getpid()}")
     folder.rename(aside)
     return aside
-
-

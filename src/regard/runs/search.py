@@ -9,24 +9,26 @@ made it. Nothing in it can execute. A new index reuses the vectors of unchanged 
 """
 
 import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import torch
-from collections.abc import (Callable, Iterator, Sequence)
-from dataclasses import (dataclass, field)
-from hashlib import (blake2b)
-from jaxtyping import (Float)
-from pathlib import (Path)
-from regard.catalog import (load_object)
-from regard.errors import (CallError, RegardError)
-from regard.files import (atomic)
-from regard.inputs.image.decode import (BadPictureError, decode_all)
-from regard.inputs.image.input import (PictureItem, form_of)
-from regard.inputs.image.source import (PictureSource)
-from regard.inputs.media_files import (Bytes, is_tar, members)
-from regard.settings.recipe import (WEIGHTS)
-from regard.tasks.vector.match import (Match)
-from safetensors import (SafetensorError, safe_open)
-from torch import (Tensor)
-from typing import (Any, NamedTuple)
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.catalog import load_object
+from regard.errors import CallError, RegardError
+from regard.files import atomic
+from regard.inputs.image.decode import BadPictureError, decode_all
+from regard.inputs.image.input import PictureItem, form_of
+from regard.inputs.image.source import PictureSource
+from regard.inputs.media_files import Bytes, is_tar, members
+from regard.settings.recipe import WEIGHTS
+from regard.tasks.vector.match import Match
 
 VERSION = 1
 AT_ONCE = 512  # pictures that are loaded before each encoding
@@ -208,5 +210,3 @@ def about_bad(bad: dict[str, str]) -> Sequence[str]:
     """Return a sentence on the pictures that could not be read, if any."""
     plural = "s" if len(bad) != 1 else ""
     return [f"{len(bad):,} picture{plural} could not be read (skipped): {_first(bad)}"] if bad else []
-
-

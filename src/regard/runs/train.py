@@ -3,37 +3,39 @@
 import json
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import torch
 import yaml
-from collections.abc import (Callable)
-from contextlib import (AbstractContextManager)
-from dataclasses import (replace)
-from pathlib import (Path)
-from regard import (config)
-from regard.data.check_table import (check_table)
-from regard.data.tokenizer import (Tokenizer)
-from regard.detect.begin import (note_time_limit)
-from regard.errors import (CallError, RegardError, no_run)
-from regard.files import (atomic)
-from regard.job import (Job, make_job)
-from regard.look.case import (evaluating)
-from regard.look.history import (keep)
-from regard.report.model_card import (advice, model_card)
-from regard.report.run import (write_report)
-from regard.report.run_files import (CHECK, MACHINE, PICTURES)
-from regard.settings.recipe import (CONFIG, Recipe, SUMMARY, WEIGHTS)
-from regard.training.checkpoint import (Result, read_weights, refuse_what_is_no_number)
-from regard.training.initial_weights import (Vocabulary, adapt, freeze, start_from)
-from regard.training.lock import (lock_folder)
-from regard.training.loop import (fit)
-from regard.training.metrics import (machine)
-from regard.training.parallel import (processes, within_memory)
-from regard.work import (Deadline)
-from rich.console import (Console)
-from safetensors import (SafetensorError)
-from safetensors.torch import (load_file)
-from torch import (nn)
-from typing import (Any)
+from rich.console import Console
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from regard import config
+from regard.data.check_table import check_table
+from regard.data.tokenizer import Tokenizer
+from regard.detect.begin import note_time_limit
+from regard.errors import CallError, RegardError, no_run
+from regard.files import atomic
+from regard.job import Job, make_job
+from regard.look.case import evaluating
+from regard.look.history import keep
+from regard.report.model_card import advice, model_card
+from regard.report.run import write_report
+from regard.report.run_files import CHECK, MACHINE, PICTURES
+from regard.settings.recipe import CONFIG, SUMMARY, WEIGHTS, Recipe
+from regard.training.checkpoint import Result, read_weights, refuse_what_is_no_number
+from regard.training.initial_weights import Vocabulary, adapt, freeze, start_from
+from regard.training.lock import lock_folder
+from regard.training.loop import fit
+from regard.training.metrics import machine
+from regard.training.parallel import processes, within_memory
+from regard.work import Deadline
 
 # Training that starts from another run: load its tokenizers and weights, and freeze or adapt them.
 #
@@ -279,5 +281,3 @@ def _summary(job: Job, model: nn.Module, result: Result) -> dict[str, Any]:
     seen = {"example": job.example_word(), "attends": bool(job.bound(model).watch(1))}
     examples = {"training_examples": len(job.splits["train"]), "validation_examples": len(job.splits["valid"])}
     return {"parameters": parameters, **result._asdict(), **examples, **seen}
-
-
