@@ -234,7 +234,7 @@ class MultiHead(Projections):
         B, N = memory.key.shape[0], x.shape[0]  # len() would be a constant to torch.export
         if B != N and (B == 0 or N % B or causal):
             raise ValueError(f"x has {N} rows and the memory {B}; they must be equal, or (if not causal) a multiple")
-        beams = x if B == N else x.reshape(B, N // B * x.shape[1], self.width)
+        beams = x if B == N else x.reshape(B, N // B * x.shape[1], self.width)  # (B, R, D), R = N/B · Q
         query = split_heads(gradients.linear(beams, *self._query_part(), self.training), self.heads)  # (B, H, R, d)
         return self._attend(x, query, memory, mask, causal)
 
@@ -283,7 +283,7 @@ class MultiHead(Projections):
             context = context.flatten(1, 2)  # (B, H, R, dv)
         if trace is not None and weights is not None:
             weights = weights.flatten(1, 2) if grouped else weights
-            if weights.shape[0] < x.shape[0]:  # beams are rows of x and of the traced weights: B H n·Q K → B·n H Q K
+            if weights.shape[0] < x.shape[0]:  # beams are rows of x: (B, H, n·Q, K) → (B·n, H, Q, K)
                 weights = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
             out = self.out.weight.T.unflatten(0, (self.heads, -1))  # (H, dv, D)
             trace.keep(self, weights, memory.value.flatten(1, 2) if grouped else memory.value, out)

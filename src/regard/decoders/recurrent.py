@@ -246,8 +246,8 @@ class RecurrentReader(RecurrentParts):
             return self._one_by_one(x, state)
         inputs = x
         if state.summary is not None:
-            inputs = torch.cat([x, state.summary.unsqueeze(1).expand(-1, x.shape[1], -1)], dim=2)
-        states, _ = self.rnn(inputs, state.as_hidden_state())
+            inputs = torch.cat([x, state.summary.unsqueeze(1).expand(-1, x.shape[1], -1)], dim=2)  # (B, T, E + S)
+        states, _ = self.rnn(inputs, state.as_hidden_state())  # (B, T, D)
         return self._read(states, look(self.attention, self.gate, states, state)[0], x)
 
     def step_with(self, x: Float[Tensor, "N 1 E"], state: RecurrentState) -> tuple[Tensor, RecurrentState]:
@@ -277,10 +277,10 @@ class RecurrentReader(RecurrentParts):
         """Run one step of the recurrence; return its output and context."""
         context, weights, inputs = None, None, [x]
         if self.context == "previous":
-            context, weights = look(self.attention, self.gate, state.hidden[-1].unsqueeze(1), state)
+            context, weights = look(self.attention, self.gate, state.hidden[-1].unsqueeze(1), state)  # query (N, 1, D)
             inputs.append(cast(Tensor, context))
         elif state.summary is not None:
-            context = state.summary.repeat_interleave(state.copies, 0).unsqueeze(1)
+            context = state.summary.repeat_interleave(state.copies, 0).unsqueeze(1)  # (N, 1, S)
             inputs.append(context)
         elif state.fed is not None:
             inputs.append(state.fed.unsqueeze(1))

@@ -118,9 +118,9 @@ class TransformerDecoder(Decoder):
 
     def forward(self, tokens: Int[Tensor, "B T"], memory: Memory | None = None) -> Float[Tensor, "B T D"]:
         """Return the features of all steps. Padding at the end needs no mask, as attention is causal."""
-        x = self.enter(self.embedding(tokens))
+        x = self.enter(self.embedding(tokens))  # (B, T, D)
         for block in self.layers:
-            x = block(x, causal=True, memory=memory)
+            x = block(x, causal=True, memory=memory)  # (B, T, D)
         return self.norm(x)
 
     def start(

@@ -43,8 +43,8 @@ class RecurrentEncoder(Recurrent):
         self.memory_width = self.summary_width = width
 
     def forward(self, tokens: Int[Tensor, "B S"], pad: int = 0) -> Memory:  # pyright: ignore[reportIncompatibleMethodOverride]
-        mask = tokens != pad
-        states, last = super().forward(self.embedding(tokens), mask)
+        mask = tokens != pad  # (B, S)
+        states, last = super().forward(self.embedding(tokens), mask)  # (B, S, D), (B, D)
         return Memory(states, mask, last)
 
 
@@ -62,15 +62,15 @@ class TransformerEncoder(nn.Module):
         self.norm = nn.Identity() if final_norm is None else norm(width, final_norm)
 
     def forward(self, tokens: Int[Tensor, "B S"], pad: int = 0) -> Memory:
-        mask = tokens != pad
-        x = self.enter(self.embedding(tokens))
-        x = self.norm(apply_blocks(self.layers, x, mask))
+        mask = tokens != pad  # (B, S)
+        x = self.enter(self.embedding(tokens))  # (B, S, D)
+        x = self.norm(apply_blocks(self.layers, x, mask))  # (B, S, D)
         return Memory(x, mask, masked_mean(x, mask))
 
 
 def masked_mean(x: Float[Tensor, "B K D"], mask: Bool[Tensor, "B K"]) -> Float[Tensor, "B D"]:
     """Return the mean over the unmasked of K vectors; zero where there is none."""
-    there = mask.unsqueeze(2).to(x.dtype)
+    there = mask.unsqueeze(2).to(x.dtype)  # (B, K, 1)
     return (x * there).sum(1) / there.sum(1).clamp(min=1)
 
 
@@ -123,8 +123,8 @@ class Bert(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "B S"], types: Int[Tensor, "B S"] | None = None) -> Memory:
         """`types`: the segment of each token; all 0 by default."""
-        mask = tokens != self.pad
-        x = self.embedding(tokens)
+        mask = tokens != self.pad  # (B, S)
+        x = self.embedding(tokens)  # (B, S, D)
         if self.types is not None:
             x = x + (self.types.weight[0] if types is None else self.types(types))
         elif types is not None:
@@ -199,8 +199,8 @@ class JointEncoder(nn.Module):
 
     def forward(self, source: JointMemory) -> Memory:
         memories = (self.first(source.first), self.second(source.second))
-        x = torch.cat([one.vectors + kind for one, kind in zip(memories, self.kinds, strict=True)], dim=1)
-        mask = torch.cat([_mask(one) for one in memories], dim=1)
+        x = torch.cat([one.vectors + kind for one, kind in zip(memories, self.kinds, strict=True)], dim=1)  # (B, K, D)
+        mask = torch.cat([_mask(one) for one in memories], dim=1)  # (B, K), K = K1 + K2
         if memories[0].mask is not None:  # padding between the two goes to the end, as everywhere
             order = mask.logical_not().int().argsort(dim=1, stable=True)
             x, mask = x.gather(1, order.unsqueeze(2).expand_as(x)), mask.gather(1, order)

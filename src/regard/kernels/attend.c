@@ -1,4 +1,4 @@
-/* Attention of rows, each to keys and values of its own:
+/* Attention of rows, each to separate keys and values:
 
        context = Σ_j softmax_j(q · k_j / √d) v_j        for each head
 
@@ -20,7 +20,7 @@ struct attention {
     long rows, heads, width, query_stride, key_stride, place_stride;
 };
 
-/* Σ_j weights[j] · (row j of values), where row j lies at `places[j]`, or at j. */
+/* Σ_j weights[j] · (row j of values), where row j is at `places[j]`, or at j. */
 static void mean_of(const float *weights, const float *values, long stride, const int32_t *places, long count,
                     long width, float *mean) {
     long i = 0;
@@ -69,7 +69,7 @@ static int attend_part(void *task) {
         const float *tiles = a->places ? 0 : a->key + a->first[r] * a->key_stride;
         for (long h = 0; h < a->heads; h++) {
             const float *query = a->query + r * a->query_stride + h * a->width;
-            /* behind its keys, a tile has its values, a row each */
+            /* the values of a tile follow its keys, a row each */
             const float *values = (places ? a->value : tiles + LANES * whole) + h * a->width;
             float *context = a->context + r * whole + h * a->width;
             if (places) {
@@ -80,7 +80,7 @@ static int attend_part(void *task) {
             if (count) softmax(scores, count);
             if (places)
                 mean_of(scores, values, a->key_stride, places, count, a->width, context);
-            else { /* tiles are added up */
+            else { /* sum over tiles */
                 mean_of(scores, values, whole, 0, count < LANES ? count : LANES, a->width, context);
                 for (long j = LANES; j < count; j += LANES) {
                     float more[a->width];
@@ -114,7 +114,7 @@ int attend_tiles(const float *query, long query_stride, long rows, long heads, l
 
 long lanes(void) { return LANES; }
 
-/* Keys and values of sentences, one below the other, into tiles; what a last tile has too many are zeros. */
+/* Pack concatenated keys and values of sentences into tiles; the last tile is padded with zeros. */
 struct tiling {
     const float *key, *value;
     float *tiles;

@@ -1,4 +1,4 @@
-/* Matrices as they are kept, and the product of one row with them: y_e = s_e Σ_i x_i W_ei + b_e.
+/* Packed matrices, and the product of one row with them: y_e = s_e Σ_i x_i W_ei + b_e.
 
    FLOATS   row by row, as torch has them: each y is a sum along a row
    TWELVES  bf16 in 12 bits: its sign, 4 bits of its exponent, its 7 bits; s is a power of two for each output
@@ -34,7 +34,7 @@
 #endif
 #define DIGITS 3
 #define LARGEST 8355000.0f /* below 127 · 65536 + 127 · 256 + 127, so that nothing is rounded beyond it */
-#define MOST_INPUTS 65536L /* whose sum of bytes fits into 32 bits */
+#define MOST_INPUTS 65536L /* the sum of their bytes fits into 32 bits */
 #define COLUMNS (2 * LANES)
 #define AHEAD 4096 /* bytes */
 
@@ -71,7 +71,7 @@ static inline void ask_for(const struct ahead *a, const char *from, long bytes) 
     ask_into_second_cache(beyond < 0 ? from + a->bytes : a->next + beyond, bytes);
 }
 
-/* Four inputs of a panel as floats, but for a factor. */
+/* Four inputs of a panel as floats, up to a factor. */
 static inline __attribute__((always_inline)) void four_inputs(const void *from, long kind, vec w[4][2]) {
     if (kind == TWELVES) {
         uvec a, b, c;
@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void four_inputs(const void *from, 
     }
 }
 
-/* A panel as products.c has them: input by input, scaled. There is room for whole fours. */
+/* Convert a panel for products.c: input by input, scaled. Buffers are padded to multiples of four. */
 static inline void expand(const struct matrix *m, long output, float *to) {
     const char *from = panel_of(m, output);
     vec scale[2] = {load(m->scale + output), load(m->scale + output + LANES)}, w[4][2];
@@ -141,7 +141,7 @@ static inline struct input with_digits(const float *x, long inputs, int32_t *roo
     for (long i = 0; i < inputs; i += LANES) {
         vec v = load(i < whole ? x + i : rest);
         most = larger((vec)_mm512_abs_ps((__m512)v), most);
-        odd += v - v; /* 0, but for NaN and infinities */
+        odd += v - v; /* 0, except for NaN and infinities */
     }
     float peak = largest(most);
     if (sum(odd) != 0.0f || peak < 1e-30f || peak > 1e30f || inputs > MOST_INPUTS) return made; /* by floats */

@@ -1,4 +1,4 @@
-/* y = f(x Wᵀ + b), or y + f(x Wᵀ + b), f = relu or nothing: many rows of x with a W that is laid out once, and used again and again.
+/* y = f(x Wᵀ + b), or y + f(x Wᵀ + b), f = relu or nothing: many rows of x with a W that is packed once and used many times.
 
    W is kept in panels of COLUMNS outputs, whose numbers lie as they are read: input by input. ROWS rows of x meet a
    panel in registers, ROWS · COLUMNS sums at a time (Goto and van de Geijn 2008, "Anatomy of high-performance matrix
@@ -68,7 +68,7 @@ struct product {
     float *y;
     long rows, inputs, outputs, x_stride, y_stride;
     int how;
-    const struct matrix *kept; /* in fewer bits: then a panel at a time is made floats */
+    const struct matrix *kept; /* quantized: panels are dequantized one at a time */
 };
 
 static int product_part(void *task) {
@@ -102,14 +102,14 @@ static int one_row_part(void *task) {
     long first, last;
     int32_t *room = malloc(sizeof(int32_t) * (size_t)input_room(p->inputs));
     if (!room) return NO_MEMORY;
-    struct input in = input_of(p->kept, p->x, room); /* each for itself, which is quicker than to wait for one that does */
+    struct input in = input_of(p->kept, p->x, room); /* in each thread, which is faster than waiting for one */
     for (share(pieces_of(p->kept), 1, &first, &last); first < last; first++)
         row_product(p->kept, first, &in, p->y, 0, piece_of(p->kept, first + 1));
     free(room);
     return DONE;
 }
 
-/* With a matrix as panels.h has them: of floats for one row only, of fewer bits for any number. */
+/* Product with a matrix of panels.h: float for one row only, quantized for any number of rows. */
 int linear_kept(const float *x, long x_stride, long rows, const struct matrix *w, float *y, long threads) {
     struct product task = {x, 0, w->bias, y, rows, w->inputs, w->outputs, x_stride, w->outputs, 0, w};
     return in_parallel(rows == 1 ? one_row_part : product_part, &task, rows * w->inputs * w->outputs < 100000 ? 1 : threads);

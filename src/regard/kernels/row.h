@@ -1,4 +1,4 @@
-/* What is done to one row of numbers by itself. */
+/* Operations on one row of numbers. */
 
 #include "vectors.h"
 
@@ -17,7 +17,7 @@ static inline void add_scaled(float *to, const float *from, float factor, long w
     for (; i < width; i++) to[i] += factor * from[i];
 }
 
-/* In place; there is room up to a whole vector. */
+/* In place; the row is padded to a whole vector. */
 static inline void softmax(float *scores, long count) {
     long whole = count / LANES * LANES;
     vec most = all(-__builtin_inff()), total = {0}, rest = most;

@@ -1,4 +1,4 @@
-/* What is done to each row of a table by itself: norms, and the best words of a row with the logarithm of the sum. */
+/* Operations on each row of a table: norms, and the largest numbers of a row with the logarithm of the sum. */
 
 #include "row.h"
 
@@ -25,7 +25,7 @@ int norm(const float *x, long rows, long width, const float *scale, const float 
     return in_parallel(norm_part, &task, rows * width < 65536 ? 1 : threads);
 }
 
-/* log Σ exp a = max a + log Σ exp(a - max a). A row is passed over twice while it is in the cache. */
+/* log Σ exp a = max a + log Σ exp(a - max a). Two passes over a row while it is in the cache. */
 static int normalizer_part(void *task) {
     const struct table *t = task;
     long first, last, width = t->width, whole = width / LANES * LANES;
@@ -40,7 +40,7 @@ static int normalizer_part(void *task) {
         total += exponential(load(rest) - peak);
         t->to[first] = peak + __builtin_logf(sum(total));
         if (!__builtin_isinf(peak)) continue;
-        t->to[first] = peak; /* as torch: infinities have a sum, NaN has none */
+        t->to[first] = peak; /* as in torch: the sum of infinities is defined, that of NaN is not */
         for (long i = 0; i < width; i++)
             if (a[i] != a[i]) t->to[first] = a[i];
     }
@@ -59,7 +59,7 @@ int normalizer(const float *logits, long rows, long width, float *out, long thre
 
 static inline int is_above(float x, float y) { return x > y || (x != x && y == y); }
 
-/* x among the `count` numbers that are in order already; how many there are then, at most n. */
+/* Insert x into `count` sorted numbers; return the new count, at most n. */
 static long put(float *value, int64_t *index, long count, long n, float x, int64_t place) {
     if (count == n && !is_above(x, value[n - 1])) return n;
     long i = count < n ? count : n - 1;
@@ -86,7 +86,7 @@ static int best_part(void *task) {
         }
         long count = 0;
         for (long i = 0; i < whole; i += LANES) {
-            ivec reach = (load(a + i) < floor) == 0; /* NaN reaches any floor */
+            ivec reach = (load(a + i) < floor) == 0; /* NaN passes any floor */
             int64_t any[LANES / 2], found = 0;
             memcpy(any, &reach, sizeof reach);
             for (int j = 0; j < LANES / 2; j++) found |= any[j];

@@ -28,8 +28,8 @@ struct layer {
 
 struct step {
     const struct layer *layers;
-    float *const *keys, *const *values; /* a layer's: heads, then places, then numbers of a head */
-    const float *cosine, *sine;         /* by which halves of queries and keys are turned, or none */
+    float *const *keys, *const *values; /* of a layer: heads × positions × width of a head */
+    const float *cosine, *sine;         /* rotation of halves of queries and keys, or NULL */
     float *x;
     long count, width, heads, kv_heads, key_width, value_width, places, place, activation;
     long widest;                 /* row that comes into a stage */
@@ -37,7 +37,7 @@ struct step {
     long *taken;                 /* of a stage: pieces of each thread's part that are taken, and all that are done */
 };
 
-/* Queries and keys, turned by their position. */
+/* Rotate queries and keys by their position. */
 static void turn(const struct step *s, float *to) {
     long width = s->key_width, half = width / 2;
     memcpy(to, s->row, sizeof(float) * (size_t)((s->heads + s->kv_heads) * width));
@@ -49,7 +49,7 @@ static void turn(const struct step *s, float *to) {
         }
 }
 
-/* Σ_j weight_j v_j, four vectors of it at a time, which stay in registers. */
+/* Σ_j weight_j v_j, four vectors of the result at a time, in registers. */
 static void weighted_sum(const float *weight, const float *value, long count, long width, float *to) {
     long c = 0;
     for (; c + 4 * LANES <= width; c += 4 * LANES) {
@@ -62,7 +62,7 @@ static void weighted_sum(const float *weight, const float *value, long count, lo
     for (long j = 0; c < width && j < count; j++) add_scaled(to + c, value + j * width + c, weight[j], width - c);
 }
 
-/* Of one query with `count` keys, four at a time, so that their sums do not wait for each other. */
+/* Scores of one query with `count` keys, four at a time, so that their sums are independent. */
 static void scores_of(const float *query, const float *keys, long count, long width, float scale, float *scores) {
     long j = 0;
     for (; j + 4 <= count; j += 4, keys += 4 * width) {
@@ -97,10 +97,10 @@ static void attention(const struct step *s, long layer, long head, const float *
     memcpy(values + count * s->value_width, value, sizeof(float) * (size_t)s->value_width);
 }
 
-/* x σ(x); below -87, where e^-x has no float, it is as good as 0. */
+/* x σ(x); below -87, where e^-x has no float, the result is 0. */
 static inline vec swish(vec x, vec inside) { return x / (1.0f + exponential(-larger(inside, all(-87.0f)))); }
 
-/* There is room for whole vectors. */
+/* Buffers are padded to whole vectors. */
 static void activate(const struct step *s, long hidden, float *to) {
     for (long i = 0; i < hidden; i += LANES) {
         vec x = load(s->wide + i);
@@ -116,7 +116,7 @@ static void activate(const struct step *s, long hidden, float *to) {
 
 enum { PROJECT, ATTEND, OUT, WIDEN, NARROW, STAGES };
 
-/* The matrix that a stage reads; none: attention. */
+/* The matrix of a stage; NULL: attention. */
 static const struct matrix *matrix_of(const struct step *s, long at) {
     const struct layer *l = s->layers + at / STAGES;
     const struct matrix *of[STAGES] = {&l->project, 0, &l->out, &l->widen, &l->narrow};
@@ -158,7 +158,7 @@ static void fetch_past(const struct step *s, long layer, long mine, long threads
         }
 }
 
-/* The first piece that a thread has of the matrix that is read after that of a stage; after the last comes the first. */
+/* The first piece of a thread in the matrix of the next stage; after the last comes the first. */
 static const char *after(const struct step *s, long at, long mine, long threads) {
     const struct matrix *m = matrix_of(s, (at + (at % STAGES == PROJECT ? 2 : 1)) % (s->count * STAGES));
     return piece_of(m, pieces_of(m) * mine / threads);
@@ -179,7 +179,7 @@ static int step_part(void *task) {
     long threads = omp_get_num_threads ? omp_get_num_threads() : 1, mine = threads > 1 ? omp_get_thread_num() : 0;
     long size = s->widest + 2 * LANES, places = s->place + 1 + LANES;
     float *room = malloc(sizeof(float) * (size_t)(size + places + input_room(s->widest)));
-    if (!room) return NO_MEMORY; /* other threads do its pieces */
+    if (!room) return NO_MEMORY; /* other threads compute its pieces */
     struct own own = {room, room + size, (int32_t *)(room + size + places)};
     for (long at = 0; at < s->count * STAGES; at++) {
         const struct matrix *m = matrix_of(s, at);

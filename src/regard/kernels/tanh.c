@@ -16,7 +16,7 @@ struct scores {
     long rows, queries, keys, width;
 };
 
-/* w / (1 + exp 2x); NaN of NaN. */
+/* w / (1 + exp 2x); NaN for NaN. */
 static inline vec quotient(vec weight, vec x) {
     vec twice = -larger(all(-MOST), x * -2.0f);
     return weight / (exponential(twice) + 1.0f);

@@ -1,4 +1,4 @@
-/* The products of a linear layer in training, with everything that would be a pass of its own over a large table.
+/* The products of a linear layer in training, fused with operations that would be separate passes over a large table.
 
        y = f(x Wᵀ + b)        dx = (dy W) [h > 0]        dW += dyᵀ x,   db += Σ_rows dy
 
@@ -20,14 +20,14 @@
 #define BLOCK 65536 /* numbers, a quarter of a megabyte: half of them of A at a time */
 #define WIDEST 256 /* columns of B at a time, where C is as wide as B */
 #define SUMMED 384 /* rows of A and B at a time, where C = Aᵀ B */
-#define DEEPEST 1024 /* products that are summed before C is touched */
+#define DEEPEST 1024 /* products that are summed before C is updated */
 
 enum { ADD = 1, RELU = 2, WHERE = 4 };
 
 static inline long least(long a, long b) { return a < b ? a : b; }
 static inline long whole(long columns) { return (columns + COLUMNS - 1) / COLUMNS * COLUMNS; }
 
-/* Room that a thread keeps from call to call, so that its pages are there; none, if there is no memory. */
+/* Buffer that a thread keeps between calls, so that its pages stay mapped; NULL without memory. */
 static float *room(long size) {
     static _Thread_local float *kept;
     static _Thread_local long kept_size;
@@ -39,7 +39,7 @@ static float *room(long size) {
     return kept;
 }
 
-/* How a tile of C is finished: what is there is added, then a bias; relu; 0 where `where` is at most 0. */
+/* Epilogue of a tile of C: add the old value, then a bias; relu; 0 where `where` is at most 0. */
 struct finish {
     const float *bias, *where;
     int how;
@@ -108,10 +108,10 @@ static __attribute__((noinline)) long tile_of_columns(const float *a, long rows,
     return DONE;
 }
 
-/* Panels of B(k, j) = b[k * row + j * column], of which one of the two strides is 1. Behind the last column are zeros. */
+/* Panels of B(k, j) = b[k * row + j * column]; one of the strides is 1. Padded with zero columns. */
 static void panels_of(const float *b, long row, long column, long depth, long columns, float *to) {
     long whole = column == 1 ? columns / COLUMNS * COLUMNS : 0;
-    for (long k = 0; k < depth; k++) { /* row by row, as they lie */
+    for (long k = 0; k < depth; k++) { /* row by row, as stored */
         __builtin_prefetch(b + (k + 4) * row);
         for (long j = 0; j < whole; j += COLUMNS) {
             store(to + j * depth + k * COLUMNS, load(b + k * row + j));
@@ -171,14 +171,14 @@ struct product {
     struct finish finish;
 };
 
-/* C = A B for A as it lies. */
+/* C = A B for A as stored. */
 static int product_part(void *task) {
     const struct product *p = task;
     long first, last, deep = least(p->depth, DEEPEST), most = BLOCK / 2 / deep / ROWS * ROWS;
     share(p->columns, COLUMNS, &first, &last);
     if (first >= last) return DONE;
     long width = last - first, padded = whole(width);
-    int crowded = p->a_row % 1024 == 0; /* rows would fall into the same places of the first cache */
+    int crowded = p->a_row % 1024 == 0; /* rows would map to the same sets of the first cache */
     float *own = room(padded * deep + (most + ROWS) * (deep + LANES)), *copy = own + padded * deep;
     if (!own) return NO_MEMORY;
     for (long k = 0; k < p->depth; k += deep) {
@@ -213,7 +213,7 @@ static int product_part(void *task) {
     return DONE;
 }
 
-/* C = Aᵀ B, or added to C; sums are those of A's columns. */
+/* C = Aᵀ B, or C += Aᵀ B; sums are those of A's columns. */
 static int turned_part(void *task) {
     const struct product *p = task;
     long first, last, wide = least(p->columns, WIDEST), deep = least(p->depth, SUMMED), strip = ROWS * deep;

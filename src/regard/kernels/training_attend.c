@@ -90,7 +90,7 @@ static void softmax(float *scores, const float *hidden, long seen, long room, fl
         store(scores + j, s);
     }
     float peak = largest(most);
-    if (peak == none) { /* it sees nothing */
+    if (peak == none) { /* no visible keys */
         for (long j = 0; j < room; j += LANES) store(scores + j, all(sum(check)));
         return;
     }
@@ -158,7 +158,7 @@ static int gradient_part(void *task) {
     return DONE;
 }
 
-/* Rows of queries lie query_stride apart, those of keys and values key_stride, those of contexts heads · width. */
+/* Strides of rows: query_stride for queries, key_stride for keys and values, heads · width for contexts. */
 int training_attend(const float *query, const float *key, const float *value, const uint8_t *real, int causal,
                      const int32_t *first, const int32_t *count, long texts, long queries, long keys, long heads,
                      long width, long query_stride, long key_stride, float *weights, float *context, long threads) {
@@ -168,7 +168,7 @@ int training_attend(const float *query, const float *key, const float *value, co
     return in_parallel(attend_part, &task, threads);
 }
 
-/* Gradients lie as what they are gradients of. */
+/* Gradients have the layout of their tensors. */
 int training_attend_gradient(const float *query, const float *key, const float *value, const float *weights,
                               const float *context_gradient, const int32_t *first, const int32_t *count, long texts,
                               long queries, long keys, long heads, long width, long query_stride, long key_stride,

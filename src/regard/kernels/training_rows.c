@@ -1,8 +1,8 @@
-/* Passes over large tables in training, each of them one instead of several. */
+/* Fused passes over large tables in training. */
 
 #include "vectors.h"
 
-/* A table of logits becomes the gradient of its cross-entropy, but for what all words share (see layers/loss.py):
+/* A table of logits becomes the gradient of its cross-entropy, except for the part that all words share (see layers/loss.py):
 
        loss_n = log Σ_v exp a_nv − (1 − ε) a_n[y_n]        a_n ← softmax(a_n) − (1 − ε) onehot(y_n) */
 struct entropy {

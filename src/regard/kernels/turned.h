@@ -4,7 +4,7 @@
 
 #include "vectors.h"
 
-/* Of two vectors: the lower halves in turns, and the upper halves. */
+/* Interleave two vectors: their lower halves, and their upper halves. */
 #ifdef __clang__
 #define LOWER(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define UPPER(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)

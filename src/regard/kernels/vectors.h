@@ -1,5 +1,5 @@
-/* Vectors as wide as the processor has them, by the extension that gcc and clang share, so that one text serves them all;
-   and work that is shared out among the threads of torch. */
+/* Vectors of the width of the processor, by an extension of gcc and clang, so that one source serves all processors;
+   and work that is split among the threads of torch. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 static inline vec load(const float *from) { vec v; memcpy(&v, from, sizeof v); return v; }
 static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }
 static inline vec all(float x) { return x - (vec){0}; }
-/* b where one of them is NaN. */
+/* b if one of them is NaN. */
 static inline vec larger(vec a, vec b) { ivec m = a > b; return (vec)((m & (ivec)a) | (~m & (ivec)b)); }
 
 /* The first `count` numbers, and -inf in place of the others. */
@@ -39,7 +39,7 @@ static inline vec first_of(long count, vec v) {
 
 typedef float quad __attribute__((vector_size(16)));
 
-/* Halves are put together until four numbers are left. */
+/* Halves are combined until four numbers are left. */
 #define FOUR_OF(v, together)                                                                      \
     quad parts[LANES / 4], four;                                                                  \
     memcpy(parts, &v, sizeof v);                                                                  \
@@ -70,7 +70,7 @@ static inline vec exponential(vec x) {
     x = larger(lowest, x); /* in this order NaN stays NaN */
     vec shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: what is added rounds to a whole number */
     vec n = shifted - 12582912.0f;
-    vec r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts, so that nothing is lost */
+    vec r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts, without rounding loss */
     vec p = r * 1.3888889e-3f + 8.3333333e-3f;
     p = p * r + 4.16666667e-2f;
     p = p * r + 1.66666667e-1f;
@@ -86,7 +86,7 @@ extern void GOMP_parallel(void (*)(void *), void *, unsigned, unsigned) __attrib
 extern int omp_get_thread_num(void) __attribute__((weak));
 extern int omp_get_num_threads(void) __attribute__((weak));
 
-/* What every kernel returns; compiled.py raises an exception for all but DONE. */
+/* Return codes of all kernels; compiled.py raises an exception for all but DONE. */
 enum { DONE, NO_MEMORY, NO_SUCH_TARGET };
 
 struct shared_work {
@@ -110,7 +110,7 @@ static inline int in_parallel(int (*work)(void *), void *task, long threads) {
     return shared.result;
 }
 
-/* The part of 0 ... count that this thread has, which begins at a multiple of `unit`. */
+/* The part of 0 ... count of this thread, which starts at a multiple of `unit`. */
 static inline void share(long count, long unit, long *first, long *last) {
     long threads = 1, mine = 0;
     if (omp_get_thread_num && omp_get_num_threads) threads = omp_get_num_threads(), mine = omp_get_thread_num();

@@ -72,7 +72,7 @@ class Seq2Seq(nn.Module):
         tie_tables(self.output, encoder, embedding, tie)
 
     def forward(self, batch: SourceTarget) -> OutputLoss:
-        features = self.features(self.encode(batch.source), batch.target)
+        features = self.features(self.encode(batch.source), batch.target)  # (B, T, D)
         return fused_cross_entropy(
             features.flatten(0, 1),
             self.output.weight,
@@ -87,7 +87,7 @@ class Seq2Seq(nn.Module):
 
     def features(self, memory: Memory, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """What the decoder knows before each token of the target: it reads the target one place behind, after <s>."""
-        begin = torch.full_like(target[:, :1], START)
+        begin = torch.full_like(target[:, :1], START)  # (B, 1)
         return self.decoder(torch.cat([begin, target[:, :-1]], dim=1), memory)
 
     def logits(self, features: Float[Tensor, "*b D"]) -> Float[Tensor, "*b V"]:
@@ -99,7 +99,9 @@ class Seq2Seq(nn.Module):
         features = self.features(self.encode(source), target)
         rows = [
             log_probability(self.logits(row), tokens, instead)
-            for row, tokens in zip(features, target, strict=True)  # a row at a time: the table B T V would be large
+            for row, tokens in zip(
+                features, target, strict=True
+            )  # a row at a time: (T, V) each, as (B, T, V) would be large
         ]
         return torch.stack(rows).masked_fill(target == self.pad, 0.0)
 
@@ -214,12 +216,12 @@ class Captioner(Seq2Seq):
     def forward(self, batch: SourceTarget) -> OutputLoss:
         if not (self.training and self.doubly_stochastic):
             return super().forward(batch)
-        features, weights = self._attend_watched(self.encode(batch.source), batch.target)
+        features, weights = self._attend_watched(self.encode(batch.source), batch.target)  # (B, T, D), (B, T, K)
         loss = fused_cross_entropy(
             features.flatten(0, 1), self.output.weight, self.output.bias, batch.target.flatten(),
             smoothing=self.label_smoothing, pad=self.pad,
         )  # fmt: skip
-        written = (batch.target != self.pad).unsqueeze(2)
+        written = (batch.target != self.pad).unsqueeze(2)  # (B, T, 1)
         penalty = ((1 - (weights * written).sum(1)) ** 2)[written.any(1).squeeze(1)].sum()
         return OutputLoss(loss.total + self.doubly_stochastic * penalty, loss.count, loss.correct)
 
