@@ -34,7 +34,7 @@ DAY = 24 * 3600  # seconds until a failed compilation is tried again: the disk m
 
 
 class NotCompiledError(Exception):
-    """Reason why there are no kernels."""
+    """Kernels could not be compiled; the message is the reason."""
 
 
 @cache
