@@ -579,7 +579,9 @@ def test_relevance_is_conserved(how, norm_first):
     np.testing.assert_allclose(table.values.sum(1), logits[:, 0], atol=1e-4)
     record = job.look(TEXT, LookOptions(output=SAID, method="attnlrp"))
     figures = {one.name: one.value for one in look.card(record.matrix(), record)}
-    whole, *arrived, lost = [value for name, value in figures.items() if name.startswith(("logits", "of them"))]
+    whole, *arrived, lost = [
+        value for name, value in figures.items() if name.startswith(("sum of the logits", "of them"))
+    ]
     assert [whole, sum(arrived) + lost] == pytest.approx([float(logits.sum())] * 2, abs=1e-3)
     assert abs(lost) < 1e-4 * sum(map(abs, arrived))
     assert all(weight.requires_grad for weight in job.model.parameters())
