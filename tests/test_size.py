@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "regard"
 
 CEILINGS = {
-    "lines": 77_222,
+    "lines": 77_260,
     "files": 501,
     "Python files": 384,
     "lines of imports": 5_263,
@@ -24,7 +24,7 @@ CEILINGS = {
     "class names that exist twice": 8,
     "functions named by a participle": 129,
     "vague names": 200,
-    "idioms in docstrings and errors": 147,
+    "idioms in docstrings and errors": 80,
     "Any": 1_931,
     "isinstance": 718,
 }
