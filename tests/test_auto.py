@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 import tarfile
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,12 +28,12 @@ from regard.detect.detect import detect
 from regard.detect.detected import Hints, SeriesFacts
 from regard.detect.files import role_of
 from regard.detect.given import materialize, white_of
-from regard.detect.measure import Measured
+from regard.detect.measure import Measured, Measurements, _seconds_of
 from regard.detect.plan import of_size, plan
 from regard.detect.reshaped import wide_to_long
 from regard.detect.rewritten import normalize_encoding
 from regard.detect.tables import are_tags, column_of
-from regard.errors import CallError
+from regard.errors import CallError, RegardError
 from regard.inputs.image.settings import encoders, form
 from regard.inputs.series.settings import windows
 from regard.inputs.text import settings as texts
@@ -302,7 +304,7 @@ def test_the_time_limit_holds_for_data_too_large_for_it(
     monkeypatch.setattr("regard.detect.plan.SMALLEST", 200)  # examples of a sample
     monkeypatch.setattr("regard.detect.plan.LARGEST", 200)
     monkeypatch.setattr("regard.detect.plan.PREPARING", 0.005)  # so that little data takes too long
-    monkeypatch.setattr("regard.data.prepare.PATIENCE", 0.0)  # seconds until progress is reported
+    monkeypatch.setattr("regard.work.PATIENCE", 0.0)  # seconds until progress is reported
     (tmp_path / "small").mkdir()
     data = _larger(make, tmp_path, 200 if make is plain_text else 20)
     began = time.process_time()  # other programs may have the processor for any time
@@ -317,6 +319,39 @@ def test_the_time_limit_holds_for_data_too_large_for_it(
     assert f"chosen from all of {data}" in " ".join(recipe.replace("#", " ").split())
     assert run.summary()["step"] >= 1
     assert run.summary()["test"]["words"].startswith("test ")
+
+
+def test_the_limit_estimate_ignores_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a sample takes many times as long as its work: a million pairs were estimated at 12.9 minutes,
+    and took 3."""
+    monkeypatch.setattr("regard.detect.measure.is_busy", lambda: True)
+    assert _seconds_of(lambda: time.sleep(0.3)) < 0.1
+    monkeypatch.setattr("regard.detect.measure.is_busy", lambda: False)  # waiting for a disk counts
+    assert _seconds_of(lambda: time.sleep(0.3)) >= 0.3
+
+
+def test_the_limit_is_kept_if_a_sample_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A larger sample is used, not all of the data."""
+    found = detect(str(_many_pairs(tmp_path)))
+    chosen, seen = Measurements(found, 100, tmp_path, tmp_path / "cache"), list[int]()
+    assert not chosen.whole
+
+    def prepare(job: Any, tree: dict[str, Any]) -> None:
+        seen.append(chosen.sample.count)
+        if len(seen) < 3:
+            raise RegardError("too many lines are bad")
+
+    monkeypatch.setattr(chosen, "_prepare", prepare)
+    monkeypatch.setattr("regard.detect.measure._job", lambda tree: SimpleNamespace(batches=lambda: _NoBatches()))
+    monkeypatch.setattr("regard.detect.measure._seconds_of_step", lambda job, batches: 0.1)
+    chosen.measure({"data": dict(found.data)}, found)
+    assert not chosen.whole
+    assert [round(math.log(count / 100, 4)) for count in seen] == [0, 1, 2]
+
+
+class _NoBatches:
+    def len_epoch(self, epoch: int) -> int:
+        return 1
 
 
 def _many_pairs(folder: Path) -> Path:

@@ -1,7 +1,9 @@
 """Stores and their preparation: what is read comes back, once is enough, and what was lost is counted."""
 
 import os
+import re
 import threading
+import time
 from collections import Counter
 from itertools import pairwise
 
@@ -11,13 +13,15 @@ import pytest
 from regard.data.files import PairSource
 from regard.data.labels import Spread, evenly
 from regard.data.pairs import Pair, ReadReport, SkippedLine
-from regard.data.prepare import PrepareCache, Split, built_once, with_progress
+from regard.data.prepare import PrepareCache, Split, built_once
 from regard.data.settings import TokenizerSettings
 from regard.data.store import Store, text_hash
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.files.lines import estimate_lines
 from regard.inputs.text.pairs import write_pairs
 from regard.inputs.text.settings import PairDataSettings
+from regard.work import showing_progress, with_progress
 from translate_example import prepared as prepare
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -325,10 +329,57 @@ def test_the_check_of_very_many_pairs_takes_a_sample_and_says_so(made, tmp_path,
 def test_long_work_says_how_far_it_is_and_short_work_says_nothing(capsys, monkeypatch):
     assert list(with_progress(range(600), "reading x")) == list(range(600))
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("regard.data.prepare.PATIENCE", 0.0)
+    monkeypatch.setattr("regard.work.PATIENCE", 0.0)
     assert list(with_progress(range(600), "reading x")) == list(range(600))
     out, err = capsys.readouterr()
     assert (out, err) == ("", "reading x: 256 in 0 s\nreading x: 600 in 0 s\n")
     assert list(with_progress(range(600), "reading x", total=640)) == list(range(600))
     said = capsys.readouterr().err
     assert said == "reading x: 256 of about 640 in 0 s, about 0 s left\nreading x: 600 in 0 s\n"
+
+
+def test_work_that_counts_nothing_reports_its_time(capsys, monkeypatch):
+    monkeypatch.setattr("regard.work.PATIENCE", 0.05)
+    monkeypatch.setattr("regard.work.EVERY_IN_FILES", 0.05)
+    with showing_progress("fitting baselines", seconds=60):
+        time.sleep(0.5)
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"fitting baselines: 0 s, about (59|60) s left", first)
+    assert re.fullmatch(r"fitting baselines: took [01] s", last)
+    monkeypatch.setattr("regard.work.PATIENCE", 60)
+    with showing_progress("fitting baselines"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_work_around_counted_items_leaves_the_messages_to_them(capsys, monkeypatch):
+    monkeypatch.setattr("regard.work.PATIENCE", 0.2)
+    with showing_progress("learning"):
+        for _ in with_progress(range(50), "reading x", every=1, total=60):
+            time.sleep(0.01)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(line.startswith("reading x: ") for line in lines)
+
+
+def test_lines_are_estimated_from_the_start_of_a_file(tmp_path):
+    text = tmp_path / "a.tsv"
+    text.write_text("ein Hund\ta dog\n" * 100_000)
+    assert 99_000 < estimate_lines([text]) < 101_000
+    assert 199_000 < estimate_lines([text, text]) < 202_000
+    (tmp_path / "a.parquet").write_bytes(b"\n" * 100)
+    assert estimate_lines([tmp_path / "a.parquet"]) == 0
+    assert estimate_lines([tmp_path / "missing.tsv"]) == 0
+
+
+def test_each_step_of_preparing_estimates_the_time_left(made, tmp_path, monkeypatch, capsys):
+    """Also of a validation file, whose rows are not counted."""
+    monkeypatch.setattr("regard.work.PATIENCE", 0.0)
+    for role, count in (("train", 600), ("valid", 600)):
+        lines = (f"wort {n} {role}\tword {n} {role}\n" for n in range(count))
+        (tmp_path / f"{role}.tsv").write_text("".join(lines))
+    prepare(made, tmp_path / "cache")
+    said = capsys.readouterr().err
+    names = ("counting .*train.tsv", "learning the vocabulary", "reading .*train.tsv", "reading .*valid.tsv")
+    for name in names:
+        assert re.search(rf"{name}.*: [\d,]+ of about [\d,]+ in \d+ s, about \d+ s left", said), name

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "regard"
 
 CEILINGS = {
-    "lines": 77_260,
+    "lines": 77_388,
     "files": 501,
     "Python files": 384,
     "lines of imports": 5_263,

@@ -14,9 +14,10 @@ import gc
 import multiprocessing
 import os
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -130,6 +131,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def processor_seconds() -> float:
+    """Return the processor time of this process and of its ended workers."""
+    return sum(os.times()[:4])
+
+
+def is_busy() -> bool:
+    """Return whether more programs want to run than there are cores."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > cores()
+
+
 def fitting(inputs: int | None) -> int:
     """Return the number of workers for this many inputs (None: unknown)."""
     return 1 if inputs is None else max(1, min(cores(), inputs // FEWEST))
@@ -235,3 +246,78 @@ def _serve(work: Callable[[list[Any]], Sequence[Any]], connection: Connection, o
             connection.send(answer)
         except BrokenPipeError:
             return
+
+
+# Progress of long work on standard error, with an estimate of the remaining time.
+#
+#     for row in with_progress(rows, "reading train.tsv", total=1000): ...     # work on a known list or file
+#     with showing_progress("fitting baselines", seconds=20): ...              # work that reports nothing itself
+#
+# Work of less than `PATIENCE` seconds prints nothing.
+
+U = TypeVar("U")
+PATIENCE = 2.0  # seconds before the first progress message
+EVERY = 2.0  # seconds between progress messages on a terminal; every 10 s in a log file
+EVERY_IN_FILES = 10.0
+_latest = [0.0]  # when `with_progress` last had an item: the work around it is then silent
+
+
+def with_progress(items: Iterable[U], doing: str, every: int = 256, total: int = 0) -> Iterator[U]:
+    """Yield the same items, and report progress, such as "reading train.tsv" with their number, if they take long.
+
+    `every`: items between checks of the clock. `total`: their approximate number, if known, to estimate the remaining
+    seconds.
+    """
+    terminal = sys.stderr.isatty()
+    begin = _latest[0] = time.monotonic()
+    due, spoken, number = begin + PATIENCE, False, 0
+    try:
+        for number, item in enumerate(items, start=1):
+            yield item
+            if number % every == 0:
+                now = _latest[0] = time.monotonic()
+                if now >= due:
+                    spoken, due = True, now + (EVERY if terminal else EVERY_IN_FILES)
+                    of, left = f" of about {total:,}", f", about {(now - begin) * (total - number) / number:.0f} s left"
+                    known = total > number
+                    _print_progress(f"{doing}: {number:,}{of * known} in {now - begin:.0f} s{left * known}", terminal)
+    finally:  # also if the caller needs no more items: a line of a terminal has to end
+        if spoken:
+            _print_progress(f"{doing}: {number:,} in {time.monotonic() - begin:.0f} s", terminal, last=True)
+
+
+@contextmanager
+def showing_progress(doing: str, seconds: float = 0.0) -> Iterator[None]:
+    """Report the time of the work in this block if it takes long. `seconds`: how long it takes about, if known.
+
+    While `with_progress` counts items inside the block, only its messages are printed.
+    """
+    terminal, ended, spoken = sys.stderr.isatty(), threading.Event(), list[float]()
+    begin = time.monotonic()
+
+    def report() -> None:
+        wait = PATIENCE
+        while not ended.wait(wait):
+            now = time.monotonic()
+            if now - _latest[0] < min(wait, PATIENCE):  # items are counted
+                wait = PATIENCE
+                continue
+            left = f", about {seconds - (now - begin):.0f} s left" if seconds > now - begin else ""
+            _print_progress(f"{doing}: {now - begin:.0f} s{left}", terminal)
+            spoken.append(now)
+            wait = EVERY if terminal else EVERY_IN_FILES
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        if spoken:
+            _print_progress(f"{doing}: took {time.monotonic() - begin:.0f} s", terminal, last=True)
+
+
+def _print_progress(text: str, terminal: bool, *, last: bool = False) -> None:
+    line = f"\r\x1b[K{text}" if terminal else text
+    print(line, end="\n" if last or not terminal else "", file=sys.stderr, flush=True)

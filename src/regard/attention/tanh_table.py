@@ -17,7 +17,6 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.masks import leading_shape
 from regard.kernels import inference
-from regard.kernels import inference as kernels
 
 # The tiling of `streaming` and `tanh_table`: blocks of rows and queries, spans of keys, and a tile of tanh values for
 # each.
@@ -140,8 +139,8 @@ def tanh_table(
 ) -> Float[Tensor, "*b Q K"]:
     lead = leading_shape(query, key)
     query, key = flat(query, lead), flat(key, lead)
-    if not torch.is_grad_enabled() and kernels.available(query, key, weight):
-        table = kernels.tanh_scores(query, key, weight)
+    if not torch.is_grad_enabled() and inference.available(query, key, weight):
+        table = inference.tanh_scores(query, key, weight)
     else:
         table = _TanhTable.apply(query, key, weight)
     return table.reshape(*lead, query.shape[-2], key.shape[-2])

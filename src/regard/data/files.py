@@ -43,7 +43,7 @@ from regard.data.tables import (
     workbook_rows,
 )
 from regard.errors import CallError
-from regard.files.lines import PACKED, ending, files_of, is_pattern, read_lines
+from regard.files.lines import PACKED, ending, estimate_lines, files_of, is_pattern, read_lines
 
 # Texts in folders: a sub-folder for each class, with one text per file.
 #
@@ -159,6 +159,12 @@ class FileSource(ABC, Generic[T_co]):
         if more:
             raise CallError(f"{self.name}: must be one file")
         return path
+
+    def estimate_rows(self) -> int:
+        """Return the approximate number of rows; 0 if unknown."""
+        if self.where.startswith("hub:") or Path(self.where).expanduser().is_dir():
+            return 0
+        return estimate_lines(self.paths() if is_pattern(self.where) else self.paths()[:1])  # parallel files: one
 
     def depends_on(self) -> list[Any]:
         """Return the cache key of the examples: the files (name, size, modification time) and how they are read. A

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from time import monotonic
 from typing import Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
 from regard.errors import RegardError
 from regard.files import atomic
+from regard.work import showing_progress, with_progress
 
 # Cached steps of preparing data; each is repeated only if its key changes.
 #
@@ -194,40 +194,11 @@ def without_test(sources: Mapping[Role, FileSource[T_co]], test_share: float) ->
 
 
 T = TypeVar("T", bound=Read)
-U = TypeVar("U")
 S = TypeVar("S", bound=Store)
 V = TypeVar("V")
 _REPORT = TypeAdapter(ReadReport)
 MANY = 300_000  # training examples; with more, a check samples ...
 SAMPLE = 100_000  # ... about this many
-PATIENCE = 2.0  # seconds before the first progress message
-EVERY = 1.0  # seconds between progress messages on a terminal; every 30 s in a log file
-EVERY_IN_FILES = 30.0
-
-
-def with_progress(items: Iterable[U], doing: str, every: int = 256, total: int = 0) -> Iterator[U]:
-    """Yield the same items, and report progress, such as "reading train.tsv" with their number, if they take long.
-
-    `every`: items between checks of the clock. `total`: their approximate number, if known, to estimate the remaining
-    seconds.
-    """
-    terminal = sys.stderr.isatty()
-    begin = monotonic()
-    due, spoken, number = begin + PATIENCE, False, 0
-    for number, item in enumerate(items, start=1):
-        yield item
-        if number % every == 0 and (now := monotonic()) >= due:
-            spoken, due = True, now + (EVERY if terminal else EVERY_IN_FILES)
-            of, left = f" of about {total:,}", f", about {(now - begin) * (total - number) / number:.0f} s left"
-            known = total > number
-            _print_progress(f"{doing}: {number:,}{of * known} in {now - begin:.0f} s{left * known}", terminal)
-    if spoken:
-        _print_progress(f"{doing}: {number:,} in {monotonic() - begin:.0f} s", terminal, last=True)
-
-
-def _print_progress(text: str, terminal: bool, *, last: bool = False) -> None:
-    line = f"\r\x1b[K{text}" if terminal else text
-    print(line, end="\n" if last or not terminal else "", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -252,7 +223,8 @@ class PrepareCache:
 
         def build(folder: Path) -> None:
             report = ReadReport()
-            for _ in report.only_pairs(with_progress(source.read(), f"counting {source.where}")):
+            rows = with_progress(source.read(), f"counting {source.where}", total=source.estimate_rows())
+            for _ in report.only_pairs(rows):
                 pass
             (folder / "count.json").write_bytes(_REPORT.dump_json(report))
 
@@ -282,16 +254,23 @@ class PrepareCache:
         """Return the result of `learn`, cached by `key`. It has `to_json`, and `load` is the inverse."""
 
         def build(folder: Path) -> None:
-            (folder / "vocabulary.json").write_text(learn().to_json(), encoding="utf-8")
+            with showing_progress("learning the vocabulary"):
+                (folder / "vocabulary.json").write_text(learn().to_json(), encoding="utf-8")
 
         folder = built_once(self.cache, step, key, build)
         return load((folder / "vocabulary.json").read_text(encoding="utf-8"))
 
-    def targets(self, targets: Targets, key: Any, texts: Callable[[], Iterable[str]]) -> Vocabulary:
-        """Return the vocabulary of targets: the existing one, or one learned from `texts`, which depend on `key`."""
+    def targets(self, targets: Targets, key: Any, texts: Callable[[], Iterable[str]], total: int = 0) -> Vocabulary:
+        """Return the vocabulary of targets: the existing one, or one learned from `texts`, which depend on `key`.
+
+        `total`: the approximate number of texts, to estimate the remaining time."""
         if targets.key is None:
             return targets.learn(())
-        return self.vocabulary("targets", [key, targets.key], lambda: targets.learn(texts()), targets.load)
+
+        def learn() -> Vocabulary:
+            return targets.learn(with_progress(texts(), "learning the vocabulary of the targets", total=total))
+
+        return self.vocabulary("targets", [key, targets.key], learn, targets.load)
 
     def store(
         self,
@@ -310,7 +289,7 @@ class PrepareCache:
         """
 
         def build(folder: Path) -> None:
-            write(folder, str(split), with_progress(split.read(), f"reading {split}", total=self._about(split)))
+            write(folder, str(split), with_progress(split.read(), f"reading {split}", total=self.about(split)))
 
         store = kind(built_once(self.cache, role, [VERSION, split.depends_on(), key], build))
         store.counts.sampled = split.sample
@@ -318,10 +297,12 @@ class PrepareCache:
             self.refuse_if_useless(store.counts.read, len(store), role, split, limit=limit)
         return store
 
-    def _about(self, split: Split[Any]) -> int:
+    def about(self, split: Split[Any]) -> int:
         """Return the number of examples of a part; 0 if unknown, because only dividing the data counts them."""
+        if split.part not in ("kept", "held out", "test"):
+            return round(split.sample * split.source.estimate_rows())
         share = {"held out": split.share, "test": split.test_share, "kept": 1 - split.share - split.test_share}
-        return round(split.sample * share[split.part] * self.count(split.source).pairs) if split.part in share else 0
+        return round(split.sample * share[split.part] * self.count(split.source).pairs)
 
     def refuse_if_useless(self, read: ReadReport, kept: int, role: Role, split: Split[Any], *, limit: str) -> None:
         """Raise if no examples are left, or too few; `kept`: how many are short enough."""

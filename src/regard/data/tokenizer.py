@@ -26,7 +26,6 @@ from typing import Any, Literal, NamedTuple
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Inner
-from tokenizers import Tokenizer as tokenizers_Tokenizer
 
 from regard.corpora.loading import WORD
 from regard.data.settings import TokenizerKind as Kind
@@ -57,8 +56,8 @@ def _byte_letters() -> dict[str, bytes]:
 BYTES = _byte_letters()
 
 
-def build_untrained(kind: Kind | Literal["bytes"], lowercase: bool) -> tokenizers_Tokenizer:
-    inner = tokenizers_Tokenizer(_model(kind))
+def build_untrained(kind: Kind | Literal["bytes"], lowercase: bool) -> Inner:
+    inner = Inner(_model(kind))
     inner.normalizer = _normalizer(kind, lowercase)
     inner.pre_tokenizer = _pre_tokenizer(kind)
     inner.decoder = _decoder(kind)
@@ -136,7 +135,7 @@ def _decoder(kind: Kind | Literal["bytes"]) -> decoders.Decoder:
     return decoders.Sequence([glue, decoders.Fuse(), decoders.Replace(f"{GLUE} ", "")]) if kind == "word" else glue
 
 
-def kind_of(inner: tokenizers_Tokenizer) -> Kind | Literal["wordpiece", "bytes"]:
+def kind_of(inner: Inner) -> Kind | Literal["wordpiece", "bytes"]:
     """Return the kind, or one of two more: WordPiece, which only other tools write, and `bytes`, BPE over bytes as in
     GPT-2."""
     model = type(inner.model).__name__
@@ -153,7 +152,7 @@ def kind_of(inner: tokenizers_Tokenizer) -> Kind | Literal["wordpiece", "bytes"]
     return "word" if isinstance(inner.decoder, decoders.Sequence) else "space"
 
 
-def canonical(inner: tokenizers_Tokenizer) -> tokenizers_Tokenizer:
+def canonical(inner: Inner) -> Inner:
     """Return the same unigram vocabulary in an order that does not depend on the trainer's hash tables.
 
     Characters without a learned score get the lowest one plus a ten-thousandth more each, in the order of a hash table;
@@ -167,7 +166,7 @@ def canonical(inner: tokenizers_Tokenizer) -> tokenizers_Tokenizer:
     scores = {piece: round(lowest if len(piece) == 1 and score < spread else score, 6) for piece, score in learned}
     ordered = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
     spec["model"]["vocab"] = vocabulary[: len(SPECIAL_TOKENS)] + [list(entry) for entry in ordered]
-    return tokenizers_Tokenizer.from_str(json.dumps(spec))
+    return Inner.from_str(json.dumps(spec))
 
 
 TOKENIZER = "tokenizer.json"  # its name in the folder of a run

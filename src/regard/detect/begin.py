@@ -23,7 +23,7 @@ from regard.errors import CallError
 from regard.files import atomic
 from regard.files.lines import files_of, is_pattern
 from regard.settings.recipe import CONFIG
-from regard.work import Deadline
+from regard.work import Deadline, showing_progress
 
 if TYPE_CHECKING:
     from regard.detect.plan import RecipePlan
@@ -209,7 +209,8 @@ def make_recipe(
     done, by default `seconds` from now.
     """
     file = folder / RECIPE
-    source = source_of(data, folder, job=job, time_limit=seconds)
+    with showing_progress("reading the data"):
+        source = source_of(data, folder, job=job, time_limit=seconds)
     if file.exists() or (folder / CONFIG).exists():
         refuse_other_source(folder, source)
         report(f"{file} was made for this data: training resumes with it")
@@ -220,8 +221,9 @@ def make_recipe(
     if is_archive(Path(place).expanduser()):
         place = str(unpack(Path(place).expanduser(), folder / "data", report))
     told = _hints(job, overrides)
-    place = wide_to_long(normalize_encoding(place, folder / "data-utf8", report), told, folder / RESHAPED, report)
-    found = detect(place, told)
+    with showing_progress(f"looking at {source.name}"):
+        place = wide_to_long(normalize_encoding(place, folder / "data-utf8", report), told, folder / RESHAPED, report)
+        found = detect(place, told)
     columns = [] if isinstance(data, str | Path) else _required_columns(found)
     if columns and drop_missing(Path(place), columns, report):
         found = detect(place, told)

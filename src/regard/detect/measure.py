@@ -17,10 +17,12 @@ from regard.errors import RegardError
 from regard.job import make_job
 from regard.training.parallel import processes
 from regard.training.update import Update
+from regard.work import is_busy, processor_seconds, showing_progress, with_progress
 
 WARM, TIMED = 2, 5  # steps
 LONGEST = 1.5  # seconds after which no more steps are timed
 SLOW = 1e-5  # a rate at which the weights hardly change
+LARGER = 4  # times as many examples, where a sample cannot be used
 FIRST = 0.25  # of a sample is prepared separately, to distinguish the cost per example from the fixed cost
 SPENT = 0.85  # of the time for training goes into steps; the rest into validation and writing
 SLACK = 1.4  # factor on the measured time, for the data check and a busy machine
@@ -50,15 +52,20 @@ class Measurements:
     where data that is ready for training is kept."""
 
     def __init__(self, found: Detected, most: float, temporary: Path, cache: Path) -> None:
-        self.sample, self.whole = found, True
         self._temporary, self._cache = temporary, cache
-        self._took: tuple[float, float] | None = None  # seconds to prepare the sample: fixed, and for its examples
-        if found.count > 2 * most and (sample := cut(found, most / found.count, temporary / "sample")) is not None:
+        self._choose(found, most)
+
+    def _choose(self, found: Detected, most: float) -> None:
+        """Measure on a sample of about `most` examples; on all data, if it is not much larger or cannot be divided."""
+        self.use(found)
+        self._most, folder = most, self._temporary / f"sample-{round(most)}"
+        if found.count > 2 * most and (sample := cut(found, most / found.count, folder)) is not None:
             self.sample, self.whole = sample, False
 
     def use(self, part: Detected) -> None:
         """Measure on this part of the data from now on."""
-        self.sample, self.whole, self._took = part, True, None
+        self.sample, self.whole = part, True
+        self._took: tuple[float, float] | None = None  # seconds to prepare the sample: fixed, and for its examples
 
     def measure(self, tree: dict[str, Any], found: Detected) -> Measured:
         """Measure a recipe on all of `found`: the median of a few steps, and how many make a pass."""
@@ -73,10 +80,11 @@ class Measurements:
         except RegardError:
             if self.whole:
                 raise
-            self.use(found)  # a sample that cannot be used does not imply that all data cannot
+            self._choose(found, LARGER * self._most)  # preparing all data could take more than the time limit
             return self.measure(tree, found)
         batches = job.batches()
-        step = _seconds_of_step(job, batches)
+        with showing_progress("measuring the speed of a model"):
+            step = _seconds_of_step(job, batches)
         many, (once, each) = found.count / self.sample.count, self._took or (0.0, 0.0)
         return Measured(step, max(1, round(batches.len_epoch(0) * many)), once, each * many)
 
@@ -86,7 +94,7 @@ class Measurements:
         if self.whole or self._took is not None:
             job.prepare(self._cache if self.whole else cache)
             return
-        first, few = cut(self.sample, FIRST, self._temporary / "first"), 0.0
+        first, few = cut(self.sample, FIRST, self._temporary / f"first-{round(self._most)}"), 0.0
         if first is not None:
             small = _job({**tree, "data": {**tree["data"], "train": first.data["train"]}})
             with suppress(RegardError):
@@ -101,9 +109,13 @@ def _job(tree: dict[str, Any]) -> Any:
 
 
 def _seconds_of(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+    """Return the seconds that work takes; if other programs keep the processor busy, its processor time.
+
+    They may slow down the few seconds of a sample ten times. The estimate for all data would be as much too high."""
+    begin, used = time.perf_counter(), processor_seconds()
     work()
-    return time.perf_counter() - begin
+    took, used = time.perf_counter() - begin, processor_seconds() - used
+    return min(took, used) if is_busy() else took
 
 
 def _seconds_of_step(job: Any, batches: Any) -> float:
@@ -112,7 +124,7 @@ def _seconds_of_step(job: Any, batches: Any) -> float:
     with processes(training.device) as parallel:
         update = Update(job.build(), training, parallel, lambda: next(batches.epoch(0)))
         begin = time.perf_counter()
-        for step, batch in enumerate(_again(batches), 1):
+        for step, batch in enumerate(with_progress(_again(batches), "measuring steps of a model", 1, WARM + TIMED), 1):
             update(step, [batch], SLOW)
             took.append(time.perf_counter() - begin)
             if step == WARM + TIMED or (step > WARM and sum(took) > LONGEST):

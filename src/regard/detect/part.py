@@ -22,16 +22,16 @@ from random import Random
 from typing import Any
 
 from regard.data.formats import csv_rows, is_document, json_rows
-from regard.data.prepare import with_progress
 from regard.data.tables import parquet_records, tmx_records
 from regard.detect.detected import Detected
 from regard.detect.files import files_in
 from regard.detect.tables import ending, read_table
-from regard.files.lines import files_of, is_pattern, open_bytes, raw_lines
+from regard.files.lines import estimate_lines, files_of, is_pattern, open_bytes, raw_lines
 from regard.inputs.image.arrays import choice, is_arrays, load_arrays, of_role
 from regard.inputs.media_files import is_tar
 from regard.inputs.prompt.files import text_files
 from regard.inputs.series.archive import archive_rows, is_archive
+from regard.work import showing_progress, with_progress
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _BLOCKS = 32  # of a part of plain text, at least
@@ -43,6 +43,11 @@ FEW_SERIES = 20  # with fewer series, each is shortened
 def cut(found: Detected, share: float, folder: Path) -> Detected | None:
     """Write about `share` of the training examples to `folder`, as data of the same kind. Return None if this form of
     data cannot be divided."""
+    with showing_progress(_choosing(found.data["train"])):
+        return _cut(found, share, folder)
+
+
+def _cut(found: Detected, share: float, folder: Path) -> Detected | None:
     chance = Random(0)
 
     def keeps() -> bool:
@@ -87,7 +92,7 @@ def cut(found: Detected, share: float, folder: Path) -> Detected | None:
     return replace(found, data={**found.data, **more, "train": train}, inputs=inputs, count=max(1, count))
 
 
-def _choosing(path: Path) -> str:
+def _choosing(path: Path | str) -> str:
     return f"choosing a part of {path}"
 
 
@@ -163,11 +168,12 @@ def _text(where: str, folder: Path, keeps: Callable[[], bool], wanted: float) ->
     files, size = text_files(where), max(1, min(_LARGEST_BLOCK, round(wanted / _BLOCKS)))
     written: list[Path] = []
     for number, file in enumerate(files):
-        lines = ending(file) in _JSON
+        lines, about = ending(file) in _JSON, file.stat().st_size
         to = folder / f"{number:05d}-{_plain_name(file, folder).name}"
         units = _records(file, quotes=False) if lines else _blocks(file, size)
         with to.open("wb") as out:
-            for at, unit in enumerate(units):
+            some = with_progress(units, _choosing(file), 1, total=estimate_lines([file]) if lines else about // size)
+            for at, unit in enumerate(some):
                 if keeps() or (not at and not number):
                     out.write(unit)
         if to.stat().st_size:
@@ -237,6 +243,8 @@ def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Call
     rows = _all_rows(path)
     names = next(rows)
     at = names.index(id) if isinstance(id, str) else int(id)
+    total = estimate_lines([path])
+    rows = with_progress(rows, f"counting the series of {path}", total=total)
     sizes = Counter(row[at] for row in rows if len(row) == len(names))
     whole = found.kinds[1] == "label" or len(sizes) >= FEW_SERIES
     if whole:
@@ -248,7 +256,7 @@ def _series(path: Path, folder: Path, found: Detected, share: float, keeps: Call
     with to.with_suffix(".csv").open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(next(rows))
-        for row in rows:
+        for row in with_progress(rows, _choosing(path), total=total):
             if len(row) == len(names):
                 seen[row[at]] += 1
                 if seen[row[at]] > skipped[row[at]]:
@@ -277,7 +285,7 @@ def _links(place: Path, folder: Path, keeps: Callable[[], bool], found: Detected
         stem = str(PurePosixPath(name).with_suffix(""))
         if name in media and stem not in stems:
             stems[stem] = keeps() or not stems
-    for name in files.names:
+    for name in with_progress(files.names, _choosing(place), total=len(files.names)):
         if stems.get(str(PurePosixPath(name).with_suffix("")), True):
             to = folder / name
             to.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ from regard.data.formats import (
 )
 from regard.data.labels import MISSING, list_in, split_labels
 from regard.data.tables import SPLIT_NAMES, Role, parquet_records, tmx_records
-from regard.files.lines import ending, files_of, read_lines
+from regard.files.lines import ending, estimate_lines, files_of, read_lines
 from regard.inputs.series.archive import archive_rows, is_archive, load_series_array
 from regard.inputs.series.times import (
     UNIX,
@@ -34,6 +34,7 @@ from regard.inputs.series.times import (
     with_points,
     without_signs,
 )
+from regard.work import with_progress
 
 # Cells with several labels: a;b, a|b, a, b, or a list as written by a program.
 #
@@ -264,7 +265,9 @@ class TableSample:
         """Yield the cells of every row of the file, or of the first `most` rows."""
         places = [self.columns.index(column) for column in columns]
         rows = self.rows if self.count == len(self.rows) or (most or MANY) <= MOST else self.read()
-        return (tuple(row[at] for at in places) for row in islice(rows, most))
+        count = min(self.count, most or self.count)
+        read = with_progress(islice(rows, most), f"looking at {self.path}", total=count)
+        return (tuple(row[at] for at in places) for row in read)
 
     def labels(self, column: ColumnContent) -> Iterator[list[str]]:
         """Yield the labels of every row of the file, from a column of lists or with a separator."""
@@ -327,7 +330,7 @@ def _read_table(path: Path, listing: bool, seen: tuple[tuple[int, int], ...]) ->
             yield from islice((row for row in filled if any(map(str.strip, row))), header, None)
 
     if len(ahead) > MOST or len(files) > 1:
-        some, count = sampled(read())
+        some, count = sampled(with_progress(read(), f"looking at {path}", total=estimate_lines(files)))
         spread = _in_plain(some, ways)
     columns = [
         column_of(name, [row[at] for row in spread], numbered=not at and _number_rows(first))
@@ -376,7 +379,8 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str | None:
 def _records(path: Path, records: Callable[[], Iterator[dict[str, Any]]]) -> TableSample | None:
     rest = records()
     first = [flat_record(record) for record in islice(rest, MOST)]
-    spread, count = sampled(chain(first, map(flat_record, rest)))
+    rest = map(flat_record, with_progress(rest, f"looking at {path}", total=estimate_lines(files_of(path))))
+    spread, count = sampled(chain(first, rest))
     spread = first if count == len(first) else spread
     names = list(dict.fromkeys(name for record in (*first, *spread) for name in record))
     if not names:

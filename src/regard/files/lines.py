@@ -22,6 +22,8 @@ from regard.errors import CallError, RegardError
 LONGEST_LINE = 1 << 20  # bytes; a longer line is not a sentence, and could not be streamed
 #: Endings of compressed files, and the first bytes of each.
 PACKED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+_LINES_OF_TEXT = {".tsv", ".tab", ".csv", ".txt", ".jsonl", ".ndjson", ".dat", ".data", ""}
+_START = 1 << 18  # bytes of a file that estimate the length of its lines
 #: What a damaged or truncated compressed file raises.
 BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
@@ -133,6 +135,24 @@ def raw_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
         except BROKEN as problem:
             what, advice = ("unpacked", "; copy or download it again") if packing(path) else ("read", "")
             raise RegardError(f"{path}: cannot be {what} beyond line {number:,} ({problem}){advice}") from None
+
+
+def estimate_lines(paths: Iterable[Path]) -> int:
+    """Return the approximate number of lines of text files, from their sizes and first lines; 0 if unknown."""
+    count = 0.0
+    for path in paths:
+        try:
+            if ending(path) not in _LINES_OF_TEXT:
+                return 0
+            with open_bytes(path) as file:
+                start = file.read(_START)
+            lines = start.count(b"\n")
+            if not lines or (packing(path) and len(start) == _START):  # the unpacked size is unknown
+                return 0
+            count += lines if len(start) < _START else lines * path.stat().st_size / len(start)
+        except (OSError, EOFError, RegardError):
+            return 0
+    return round(count)
 
 
 def _without_mark(path: Path, first: bytes) -> bytes:

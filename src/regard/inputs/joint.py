@@ -27,7 +27,7 @@ from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.files import FileSource
 from regard.data.pairs import Columns, ReadCounts, SkippedLine, pair_of
-from regard.data.prepare import PrepareCache, Split, find_test, without_test
+from regard.data.prepare import PrepareCache, Split, find_test, with_progress, without_test
 from regard.data.store import text_hash
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
@@ -183,7 +183,8 @@ class JointData(JointReader, Input):
         steps = PrepareCache.of(self.data, cache, strict=strict)
         splits = steps.splits(JointSource.by_role(self.data))
         train = splits["train"]
-        vocabulary = steps.targets(targets, train.depends_on(), lambda: (row.target for row in train.good()))
+        total = steps.about(train)
+        vocabulary = steps.targets(targets, train.depends_on(), lambda: (row.target for row in train.good()), total)
         examples: dict[Role, Examples] = {}
         for role, split in splits.items():  # training data first: the inputs learn from it
             found = examples[role] = self._examples(steps, role, split, vocabulary)
@@ -195,7 +196,7 @@ class JointData(JointReader, Input):
         self, steps: PrepareCache, role: Role, split: Split[JointRow], vocabulary: Vocabulary | None
     ) -> JointExamples:
         """Return the rows of a split, read by both inputs."""
-        items = list(split.read())
+        items = list(with_progress(split.read(), f"reading {split}", total=steps.about(split)))
         rows = [item for item in items if not isinstance(item, SkippedLine)]
         firsts = self._firsts(split.source, rows)
         seconds = {row.second: row.second for row in rows}

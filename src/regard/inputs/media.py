@@ -19,7 +19,7 @@ from regard.data.check import DataCheck, Listing, unknown_advice
 from regard.data.check_report import CheckReport
 from regard.data.examples import Example, Examples
 from regard.data.pairs import ReadCounts, SkippedLine
-from regard.data.prepare import PrepareCache, Split, find_test
+from regard.data.prepare import PrepareCache, Split, find_test, showing_progress
 from regard.data.store import HASHES, LINES, Array, Store, StoreWriter, text_hash
 from regard.data.tables import Role
 from regard.data.vocabulary import Targets, Vocabulary
@@ -182,7 +182,8 @@ class MediaInput(Input):
         steps = PrepareCache.of(self.data, cache, strict=strict)
         splits = steps.splits(self.source.by_role(self.data))
         stores: dict[Role, Any] = {role: self.open_store(steps, role, split) for role, split in splits.items()}
-        vocabulary = targets.learn(self.texts(stores["train"]))
+        with showing_progress("learning the vocabulary of the targets"):
+            vocabulary = targets.learn(self.texts(stores["train"]))
         found = self.examples(stores, vocabulary, steps.cache if strict else None)
         if strict and not len(found["train"]):
             all_of_them = f"all {len(stores['train']):,} {self.source.what}s"

@@ -58,25 +58,29 @@ class TokenizedInput(Input):
                     f"{settings.path} knows"
                 )
 
-    def learn(self, texts: Iterable[str]) -> Tokenizer:
-        """Return the tokenizer: that of a resumed run or a pretrained encoder, else one learned from these texts."""
+    def learn(self, texts: Iterable[str], total: int = 0) -> Tokenizer:
+        """Return the tokenizer: that of a resumed run or a pretrained encoder, else one learned from these texts.
+
+        `total`: their approximate number, to estimate the remaining time."""
         self.begin_with_pretrained()
         if self._tokenizer is None:
             how = self.data.tokenizer
             lowercase = isinstance(how, TokenizerSettings) and how.lowercase
             self._tokenizer = Tokenizer.train(
-                with_progress(texts, "learning the vocabulary"), self.tokenizer_kind,
+                with_progress(texts, "learning the vocabulary", total=total), self.tokenizer_kind,
                 size=how.size, min_frequency=how.min_frequency, lowercase=lowercase,
             )  # fmt: skip
         return self._tokenizer
 
-    def learn_once(self, steps: PrepareCache, key: Any, texts: Callable[[], Iterable[str]]) -> Tokenizer:
-        """Return the tokenizer from the cache; `key` identifies the texts."""
+    def learn_once(
+        self, steps: PrepareCache, key: Any, texts: Callable[[], Iterable[str]], total: int = 0
+    ) -> Tokenizer:
+        """Return the tokenizer from the cache; `key` identifies the texts, of which there are about `total`."""
         self.begin_with_pretrained()
         if self._tokenizer is None:
             key = [key, self.data.tokenizer.model_dump()]
             load = Tokenizer.from_json
-            self._tokenizer = steps.vocabulary("vocabulary", key, lambda: self.learn(texts()), load)
+            self._tokenizer = steps.vocabulary("vocabulary", key, lambda: self.learn(texts(), total), load)
         return self._tokenizer
 
     @property

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from regard.attention.multihead import MultiHead
 from regard.errors import CallError
 from regard.kernels import inference
-from regard.kernels import inference as kernels
 from regard.layers import packed
 from regard.layers.feed_forward import FeedForward
 from regard.layers.packed import fastest
@@ -189,17 +188,17 @@ def _choose_ahead(layers: Sequence[QuantizedLinear]) -> None:
 def one_row(layer: nn.Module, x: Float[Tensor, "1 D"]) -> Float[Tensor, "1 E"]:
     """Return `layer(x)`, without autograd."""
     known = isinstance(layer, nn.Linear | QuantizedLinear)
-    if known and not (layer._forward_pre_hooks or layer._forward_hooks) and kernels.available(x):
+    if known and not (layer._forward_pre_hooks or layer._forward_hooks) and inference.available(x):
         kept = matrix(layer)
         if kept is not None:
-            return kernels.linear_kept(x, kept)
+            return inference.linear_kept(x, kept)
     return layer(x)
 
 
-def matrix(layer: nn.Module) -> kernels.PackedMatrix | None:
+def matrix(layer: nn.Module) -> inference.PackedMatrix | None:
     """Return a linear layer in the form of the kernels, or None if they do not support it."""
     if isinstance(layer, QuantizedLinear):
         return layer.matrix() if layer.columns > 1 and layer.kept.device.type == "cpu" else None
-    if type(layer) is not nn.Linear or not kernels.available(layer.weight) or not layer.weight.is_contiguous():
+    if type(layer) is not nn.Linear or not inference.available(layer.weight) or not layer.weight.is_contiguous():
         return None
-    return kernels.matrix(layer.weight, kernels.FLOATS, layer.out_features, layer.in_features, bias=layer.bias)
+    return inference.matrix(layer.weight, inference.FLOATS, layer.out_features, layer.in_features, bias=layer.bias)

@@ -25,6 +25,7 @@ from torch import nn
 
 from regard.metrics.intervals import Interval, bootstrap, middle, wilson
 from regard.tasks.result import Measure, Tally, readable
+from regard.work import showing_progress
 
 # Simple baselines for a trained model: each is fitted in seconds and needs no neural network.
 #
@@ -301,10 +302,11 @@ def final_score(output: Any, model: nn.Module, train: Any, *, seconds: float) ->
     if measure is None:
         return None
     examples, _ = output.test()
-    some = _affordable(output, model, output.spread(examples, MOST), seconds)
-    answers = output.answers(model, some)
+    with showing_progress("predicting the test data", seconds):
+        some = _affordable(output, model, output.spread(examples, MOST), seconds)
+        answers = output.answers(model, some)
     tally: Tally = output.tally(answers, some)
-    with within(seconds):
+    with within(seconds), showing_progress("fitting the baselines", seconds):
         learned: Mapping[str, Any] = output.baselines(train, some)
     others: dict[str, Tally] = {name: output.tally(said, some) for name, said in learned.items()}
     found = compare_scores(measure, tally, others, len(some), len(examples))

@@ -12,7 +12,6 @@ from typing import ClassVar
 from regard.encoders.image import PictureEncoder
 from regard.exporters.base import ExportPlan, ExportRequest, Format, RefusalError
 from regard.exporters.hf import encoders, language, translators
-from regard.exporters.hf import encoders as vit
 from regard.models.classifier import Classifier, Tagger
 from regard.models.embedder import Embedder
 from regard.models.language_model import LanguageModel
@@ -31,7 +30,7 @@ class HuggingFace(Format):
         if isinstance(model, Seq2Seq):
             return translators.plan(request.run)
         if isinstance(model, Classifier) and isinstance(model.encoder, PictureEncoder):
-            return vit.plan_vit(request.run)
+            return encoders.plan_vit(request.run)
         if isinstance(model, Classifier | Embedder | PairReader | Tagger):
             return encoders.plan_encoder(request.run)
         raise RefusalError(f"transformers has no model like {type(model).__name__}")

@@ -51,16 +51,19 @@ class QuestionData(QuestionReader, TokenizedInput):  # pyright: ignore[reportInc
         splits, how = steps.splits(sources), self.data.tokenizer
         train = splits["train"]
 
+        pairs = steps.count(sources["train"]).pairs
+        every = -(-pairs // how.learn_from)
+
         def texts() -> Iterator[str]:
             """Yield questions and documents; if there are very many, an even sample of them."""
-            every, before = -(-steps.count(sources["train"]).pairs // how.learn_from), None
+            before = None
             for item in islice(train.good(), 0, None, every):
                 yield item.question
                 if item.document != before:  # once for consecutive questions on a document
                     yield item.document
                 before = item.document
 
-        self.learn_once(steps, train.depends_on(), texts)
+        self.learn_once(steps, train.depends_on(), texts, 2 * pairs // every)
         return {role: self._examples(steps, role, split) for role, split in splits.items()}
 
     def _examples(self, steps: PrepareCache, role: Role, split: Split[QuestionRow]) -> QuestionExamples:

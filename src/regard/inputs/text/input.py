@@ -65,8 +65,10 @@ class TextData(TokenizedInput):
             found = chain.from_iterable(map(self.texts_of, texts("source", every)))
             return chain(found, texts("target", every)) if self._joint else found
 
-        self.learn_once(steps, key, sources)
-        return steps.targets(targets, key, lambda: texts("target", 1 if targets.learns_from_all else every))
+        of_one = pairs // every
+        self.learn_once(steps, key, sources, of_one * (2 if self._joint else 1))
+        step = 1 if targets.learns_from_all else every
+        return steps.targets(targets, key, lambda: texts("target", step), pairs // step)
 
     def _store(self, steps: PrepareCache, role: Role, split: Split[Pair], target: Vocabulary) -> Store:
         data, source = self.data, self.writer()
