@@ -46,11 +46,11 @@ def write_texts(file, count=90):
     return file
 
 
-def recipe(folder, model, **training):
+def recipe(folder, model, data=None, **training):
     texts = str(write_texts(folder / "texts.tsv"))
     tree = {
         "job": "classify",
-        "data": {"train": texts, "valid": texts, "test": texts},
+        "data": {"train": texts, "valid": texts, "test": texts, **(data or {})},
         "model": model,
         "training": {
             "max_tokens": 200, "max_steps": 40, "max_epochs": None, "learning_rate": 1e-2, "warmup": 5,
@@ -66,6 +66,41 @@ def recipe(folder, model, **training):
 def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     return regard.train(recipe(folder, MODELS[request.param]), output=folder / "run")
+
+
+def test_long_texts_are_read_in_windows_and_part_of_every_score(tmp_path):
+    """The word that decides is far behind the limit."""
+    file = recipe(tmp_path, MODELS["transformer"], data={"max_length": 10}, max_steps=80, validate_every=80)
+    texts = tmp_path / "texts.tsv"
+    long = {label: " ".join([*PLAIN * 2, *words * 6]) for label, words in (("good", GOOD), ("bad", BAD))}
+    with texts.open("a", encoding="utf-8") as lines:
+        lines.writelines(f"{text}\t{label}\n" for label, text in long.items())
+    run = regard.train(file, output=tmp_path / "run")
+    assert [run.predict(text).text for text in long.values()] == list(long)
+    scores = run.evaluate()
+    assert (scores.values["examples"], scores.values["accuracy"]) == (92, 100)
+    limit = "data.max_length=10 tokens: they are read in overlapping windows"
+    assert scores.notes["longer inputs"] == f"2 of 92 are longer than {limit}"
+    job = run.job
+    job.prepare(tmp_path / "run" / "cache")
+    train, valid = job.splits["train"], job.splits["valid"]
+    assert len(train) == len(valid) == 92
+    (row, *_), inputs = zip(*valid.overlong(), strict=True)
+    assert len(inputs) == 2
+    np.testing.assert_allclose(
+        job.output.logits(run.model, inputs), job.output.logits(run.model, list(long.values())), atol=1e-5
+    )
+    epochs = [train.source(np.array([row]), epoch) for epoch in range(4)]
+    assert len({tuple(epoch[0].tolist()) for epoch in epochs}) > 1, "another window in each epoch"
+    assert max(epoch.shape[1] for epoch in epochs) <= 11, "with its begin and end tokens"
+    assert torch.equal(train.source(np.array([row]), 1), epochs[1])
+    assert job.bound(run.model).validate()["accuracy"] == 100
+    (found,) = (one for one in job.check(tmp_path / "c", estimates=False).findings if "in windows" in one.advice)
+    assert (found.split, found.count) == ("train", 2)
+    answer = CliRunner().invoke(cli, ["look", str(tmp_path / "run"), long["good"], "--json"])
+    assert answer.exit_code == 0, answer.output
+    assert "`look` shows its first window" in answer.stderr
+    assert len(json.loads(answer.stdout)["axes"]["source"]["tokens"]) == 11
 
 
 def test_classify_learns_its_tiny_data(run, capsys):

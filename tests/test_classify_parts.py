@@ -405,9 +405,9 @@ def _two_texts(tmp_path, **data):
 
 
 @pytest.mark.parametrize(("max_length", "kept"), [(256, (6, 4)), (9, (4, 3)), (5, (2, 1))])
-def test_two_texts_are_read_as_one_and_the_longer_is_cut(tmp_path, max_length, kept):
+def test_two_texts_are_read_as_one_and_the_longer_in_windows(tmp_path, max_length, kept):
     job = _two_texts(tmp_path, max_length=max_length)
-    input, train = job.input, job.splits["train"]
+    input, train = job.input, job.splits["valid"]
     assert (len(train), train.counts.bad) == (40, 1), "a row without a second text is told"
     one = input.read(("the dog 3 sees a cat", "a cat 3 runs"))
     assert (len(one.first), len(one.second)) == kept
@@ -415,7 +415,20 @@ def test_two_texts_are_read_as_one_and_the_longer_is_cut(tmp_path, max_length, k
     read = input.collate([one])[0].tolist()
     start, end = input.marks
     assert read == [start, *one.first, end, *one.second, end]
-    assert read in stored, "training reads the same tokens"
+    assert read in stored, "the files give the same tokens"
+    long = 40 if max_length < 12 else 0
+    assert len(train.overlong()) == long
+    for which, given in enumerate((one.texts, one.texts[::-1])):
+        windows = list(input.windows(given))
+        assert windows[0] == input.read(given)
+        assert all(len(window.first) + len(window.second) <= max_length - 2 for window in windows)
+        assert [len(windows) > 1, input.is_overlong(given), bool(input.look_note(given))] == [bool(long)] * 3
+        assert len({tuple(window[2 - which]) for window in windows}) == 1, "the shorter text is in each window"
+        whole = input.tokenizer.encode(one.texts[0])
+        assert windows[-1][1 + which][-1] == whole[-1]
+        assert {number for window in windows for number in window[1 + which]} == set(whole)
+    for _, item in train.overlong():
+        assert len(list(input.windows(item))) == len(list(input.windows(one.texts)))
     axis = input.axis(one)
     assert [token.text for token in axis.tokens if not token.special] == [
         *["the", "dog", "3", "sees", "a", "cat"][: kept[0]], *["a", "cat", "3", "runs"][: kept[1]]

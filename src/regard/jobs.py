@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PROMPT = "regard.inputs.prompt.input:PromptInput"
 TEXT, IMAGE = "regard.inputs.text.input:TextInput", "regard.inputs.image.input:ImageInput"
-TWO_TEXTS = "regard.inputs.text.input:TwoTextsInput"
+LABELED_TEXT, TWO_TEXTS = "regard.inputs.text.input:LabeledTextInput", "regard.inputs.text.input:TwoTextsInput"
 SOUND = "regard.inputs.sound.input:SoundInput"
 SERIES = "regard.inputs.series.input:SeriesInput"
 WINDOWS = "regard.inputs.series.input:WindowInput"
@@ -54,7 +54,7 @@ JOBS: dict[str, JobRow] = {
     "caption": JobRow("regard.tasks.text.picture_settings:CaptionRecipe", IMAGE, "regard.tasks.text.captions:Captions"),
     "classify": JobRow(
         "regard.tasks.labels.settings:ClassifyRecipe",
-        {"text": TEXT, "texts": TWO_TEXTS, "image": IMAGE, "sound": SOUND, "series": SERIES},
+        {"text": LABELED_TEXT, "texts": TWO_TEXTS, "image": IMAGE, "sound": SOUND, "series": SERIES},
         "regard.tasks.labels.output:LabelsOutput",
     ),
     "draw": JobRow("regard.tasks.picture.settings:DrawRecipe", TEXT, "regard.tasks.picture.output:PictureOutput"),

@@ -239,8 +239,11 @@ def get_record(run: Path, inputs: tuple[str, ...], request: LookRequest) -> Atte
     of_source = request.kind in (None, "cross")  # the model's evidence refers to cross-attention
     loaded = loading.load(run)
     refuse_no_texts(loaded, texts)
+    one = inputs_of(loaded, texts, subject_of(loaded, request.about))[0]
+    if note := loaded.job.input.look_note(one):
+        print(f"regard: {note}", file=sys.stderr)
     return loaded.look(
-        inputs_of(loaded, texts, subject_of(loaded, request.about))[0],
+        one,
         overrides,
         output=None if request.target is None else outputs_of(loaded, [request.target])[0],
         method=request.method,

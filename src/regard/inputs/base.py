@@ -202,6 +202,10 @@ class Input(ABC):
         """Describe the length limit and what happens to longer inputs: "data.max_length=80 tokens: they are cut"."""
         return ""
 
+    def look_note(self, one: object) -> str:
+        """Return a sentence on what `look` shows of an input, if that is only a part of it."""
+        return ""
+
     def name(self, one: Any) -> str:
         """Return the name of the input in a prediction."""
         return str(one)

@@ -19,7 +19,7 @@ from regard.inputs.series.item import SeriesItem, SeriesReader
 from regard.inputs.series.windows import WindowReader
 from regard.inputs.sound.features import MemoryTimes
 from regard.inputs.sound.item import SoundItem, SoundReader, SoundSource
-from regard.inputs.text.two_texts import TwoTextsItem, TwoTextsReader
+from regard.inputs.text.two_texts import LongTextReader, TextItem, TwoTextsItem, TwoTextsReader, read_text
 from regard.inputs.text_axis import read_axis, written_axis
 from regard.light.session import Arrays, Description
 from regard.look.axis import Axis, axis
@@ -96,6 +96,10 @@ class LightInput(ABC):
         """Yield the items of an input: one, or several if it is longer than the model's limit."""
         yield self.read(one)
 
+    def look_note(self, one: object) -> str:
+        """Return a sentence on what `look` shows of an input, if that is only a part of it."""
+        return ""
+
     @abstractmethod
     def length(self, item: Any) -> int:
         """Return the number of vectors of the item; 0: it is empty."""
@@ -129,11 +133,6 @@ def pad_sequences(sequences: Sequence[np.ndarray]) -> Arrays:
 # Texts and prompts for graphs.
 
 
-class LightTextItem(NamedTuple):
-    text: str
-    ids: list[int]
-
-
 class LightText(LightInput):
     kind: ClassVar[str] = "text"
 
@@ -141,15 +140,14 @@ class LightText(LightInput):
         super().__init__(about)
         self.tokenizer = Tokenizer.of_run(about.folder)
 
-    def read(self, one: Any) -> LightTextItem:
-        if not isinstance(one, str):
-            raise CallError(f"an input is a text, not {type(one).__name__}")
-        return LightTextItem(one, self.tokenizer.encode(one)[: self.reads["longest"]])
+    def read(self, one: object) -> TextItem:
+        item = read_text(self.tokenizer, one)
+        return item._replace(ids=item.ids[: self.reads["longest"]])
 
-    def length(self, item: LightTextItem) -> int:
+    def length(self, item: TextItem) -> int:
         return len(item.ids)
 
-    def collate(self, items: Sequence[LightTextItem]) -> Arrays:
+    def collate(self, items: Sequence[TextItem]) -> Arrays:
         return {"source": self.padded([item.ids for item in items])}
 
     def padded(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
@@ -157,8 +155,16 @@ class LightText(LightInput):
         first = [] if self.reads["first"] is None else [self.reads["first"]]
         return padded_ids([[*first, *ids, self.reads["end"]] for ids in texts], self.reads["pad"])
 
-    def axis(self, item: LightTextItem) -> Axis:
+    def axis(self, item: TextItem) -> Axis:
         return read_axis(self.tokenizer, item.text, item.ids, self.reads["first"], self.reads["end"])
+
+
+class LightLongText(LongTextReader, LightText):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """Texts of any length with labels."""
+
+    def __init__(self, about: Description) -> None:
+        super().__init__(about)
+        self.most = self.reads["longest"]
 
 
 class LightTwoTexts(TwoTextsReader, LightText):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -169,17 +175,17 @@ class LightTwoTexts(TwoTextsReader, LightText):  # pyright: ignore[reportIncompa
         self.marks = self.reads["first"], self.reads["end"]
 
     def collate(self, items: Sequence[TwoTextsItem]) -> Arrays:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return {"source": self.padded([self.joined(item) for item in items])}
+        return {"source": self.padded([self.ids_of(item) for item in items])}
 
 
 class LightPrompt(LightText):
-    def read(self, one: Any) -> LightTextItem:
+    def read(self, one: Any) -> TextItem:
         if not isinstance(one, str):
             raise CallError(f"a prompt is a text, not {type(one).__name__}")
         recipe = self.recipe
-        return LightTextItem(one, prompt_ids(self.tokenizer, one, recipe.decoding.begin, recipe.data.documents))
+        return TextItem(one, prompt_ids(self.tokenizer, one, recipe.decoding.begin, recipe.data.documents))
 
-    def axis(self, item: LightTextItem) -> Axis:
+    def axis(self, item: TextItem) -> Axis:
         return written_axis(self.tokenizer, item.ids, self.tokenizer.specials.names)
 
 

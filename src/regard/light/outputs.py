@@ -13,7 +13,7 @@ from regard.errors import CallError
 from regard.inputs.question.windows import QuestionReader, WindowItem
 from regard.inputs.series.item import SeriesItem
 from regard.inputs.text.word_pieces import WordsItem, WordsReader, words_axis
-from regard.light.inputs import LightInput, LightText, LightTextItem, padded_ids
+from regard.light.inputs import LightInput, LightText, TextItem, padded_ids
 from regard.light.record import Between, record_of
 from regard.light.search import normalizer
 from regard.light.session import Arrays, Description, OnnxSession, seen_in
@@ -282,7 +282,7 @@ class LightVectors(LightOutput):
         lengths = [self.input.length(item) for item in items]
         return group_by_length(lengths, self.recipe.vectors.batch_tokens, work)
 
-    def _item(self, text: str) -> LightTextItem:
+    def _item(self, text: str) -> TextItem:
         """Return the item of a text: truncated at the model's limit, or an error."""
         item, most = self.input.read(text), self.recipe.data.max_length - 1
         if len(item.ids) > most and self.recipe.data.overlong != "cut":

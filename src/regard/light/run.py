@@ -19,6 +19,7 @@ from regard.work import Answers, Take, at_once
 #: The class of each kind of input and of output. Only the classes that an export needs are loaded.
 INPUTS = {
     "text": "regard.light.inputs:LightText",
+    "long text": "regard.light.inputs:LightLongText",
     "texts": "regard.light.inputs:LightTwoTexts",
     "words": "regard.light.outputs:LightWords",
     "prompt": "regard.light.inputs:LightPrompt",

@@ -133,6 +133,9 @@ class HtmlPlan(ExportPlan):
 def _about(run: Run, examples: list[dict[str, Any]]) -> dict[str, Any]:
     parameters = sum(one.numel() for one in run.model.parameters())
     line = f"{run.recipe.about or run.recipe.job}. {parameters:,} parameters, all of them in this file."
+    input = described_input(run)
+    if input.get("windows"):
+        line += f" Of texts of more than {input['max_length']} tokens, the picture shows the first part."
     return {"name": run.folder.name, "line": line, "examples": examples, "methods": METHODS, "kinds": KINDS}
 
 

@@ -15,7 +15,7 @@ from regard.encoders.image import by_class_token
 from regard.exporters.base import RefusalError
 from regard.inputs.image.input import ImageInput
 from regard.inputs.prompt.input import PromptInput
-from regard.inputs.text.input import TextInput
+from regard.inputs.text.input import LabeledTextInput, TextInput
 from regard.layers.feed_forward import FUNCTIONS, Dropout, WordDropout
 from regard.models.classifier import Classifier
 from regard.special_tokens import PAD, START, UNK
@@ -142,11 +142,13 @@ def described_input(run: HasModel) -> dict[str, Any]:
         return {"kind": "image", "height": data.height, "width": data.width, "channels": data.channels, "fit": data.fit}
     if isinstance(given, PromptInput):
         return {"kind": "prompt", "tokenizer": tokenizer(given.tokenizer), "first": given.read("").ids}
-    if type(given) is TextInput:
-        frame, cut = given.frame, given.data.max_length - 1 if given.cuts else None
+    if type(given) in (TextInput, LabeledTextInput):
+        frame, long = given.frame, type(given) is LabeledTextInput
+        cut = given.data.max_length - 1 if given.cuts or long else None
         first = [] if frame.first is None else [frame.first]
         return {
-            "kind": "text", "tokenizer": tokenizer(given.tokenizer), "first": first, "end": frame.end, "max_length": cut
+            "kind": "text", "tokenizer": tokenizer(given.tokenizer), "first": first, "end": frame.end,
+            "max_length": cut, "windows": long,
         }  # fmt: skip
     kinds = " and ".join(given.kinds)
     raise RefusalError(f"a page supports one text or one picture as input, not {kinds}")

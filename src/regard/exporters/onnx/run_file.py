@@ -21,7 +21,7 @@ from regard.inputs.prompt.input import PromptInput
 from regard.inputs.question.input import QuestionInput
 from regard.inputs.series.input import SeriesInput, WindowInput
 from regard.inputs.sound.input import SoundInput
-from regard.inputs.text.input import TextInput, TwoTextsInput
+from regard.inputs.text.input import LabeledTextInput, TextInput, TwoTextsInput
 from regard.inputs.text.words import WordsInput
 from regard.layers.pooling import attends
 from regard.light.session import RUN_FILE
@@ -86,7 +86,7 @@ def _says(run: Run) -> dict[str, Any]:
     return {"kind": kind}
 
 
-TEXTS = {WordsInput: "words", TwoTextsInput: "texts"}
+TEXTS = {WordsInput: "words", TwoTextsInput: "texts", LabeledTextInput: "long text"}
 
 
 def _reads(input: Input, model: Any, one: Any) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def _reads(input: Input, model: Any, one: Any) -> dict[str, Any]:
         return {"kind": "two"} | {side: _reads(part, model, item) for side, part, item in both}
     if isinstance(input, TextInput):
         frame = input.frame
-        longest = input.data.max_length - 1 if input.cuts else None
         kind = next((name for kind, name in TEXTS.items() if isinstance(input, kind)), "text")
+        longest = None if kind == "text" and not input.cuts else input.data.max_length - 1
         return {"kind": kind, "first": frame.first, "end": frame.end, "pad": frame.pad, "longest": longest}
     if isinstance(input, QuestionInput):
         return {"kind": "question", "marked": input.marked, "pad": input.pad}

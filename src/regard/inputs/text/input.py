@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor, nn
@@ -22,9 +22,9 @@ from regard.data.vocabulary import SpecialIds, Targets, Vocabulary
 from regard.data.windows import in_pieces
 from regard.errors import CallError, RegardError
 from regard.inputs.column import InputColumn
-from regard.inputs.text.pairs import Frame, PairExamples, write_pairs
+from regard.inputs.text.pairs import Frame, LongTextExamples, PairExamples, write_pairs
 from regard.inputs.text.settings import PretrainedReaderSettings, RecurrentTextSettings
-from regard.inputs.text.two_texts import TwoTextsItem, TwoTextsReader, fitting
+from regard.inputs.text.two_texts import LongTextReader, TextItem, TwoTextsItem, TwoTextsReader, read_text
 from regard.inputs.text_axis import read_axis
 from regard.inputs.tokenized import TokenizedInput
 from regard.layers.feed_forward import WordDropout
@@ -72,7 +72,7 @@ class TextData(TokenizedInput):
 
     def _store(self, steps: PrepareCache, role: Role, split: Split[Pair], target: Vocabulary) -> Store:
         data, source = self.data, self.writer()
-        overlong = data.overlong if role == "train" else "cut"  # a score covers all data
+        overlong = self.treatment(role)
 
         def write(folder: Path, name: str, items: Iterable[Pair | SkippedLine]) -> None:
             write_pairs(folder, items, source, target, name=name, max_length=data.max_length, overlong=overlong)
@@ -83,6 +83,10 @@ class TextData(TokenizedInput):
 
     def examples(self, store: Store, split: Split[Pair]) -> PairExamples:
         return PairExamples(store, split, self.frame, self.example)
+
+    def treatment(self, role: Role) -> Literal["skip", "cut", "windows"]:
+        """Return what is done with longer pairs of a split; a score covers all data."""
+        return self.data.overlong if role == "train" else "cut"
 
     def writer(self) -> Vocabulary:
         """Tokenizer of a store's inputs, or a wrapper of it."""
@@ -97,8 +101,8 @@ class TextData(TokenizedInput):
         noun = "pair" if texts else sides[0]
         found = DataCheck(stores, noun=noun, sides=sides, max_bad=data.max_bad, contradicts=not texts)
         limit = f"data.max_length={data.max_length} tokens"
-        done = "skipped" if data.overlong == "skip" else "cut"
-        found.overlong(limit, done, ("data.max_length", data.max_length))
+        done = {"skip": "skipped", "cut": "cut", "windows": "read in windows, another one in each epoch"}
+        found.overlong(limit, done[self.treatment("train")], ("data.max_length", data.max_length))
         for side, one in enumerate((self.tokenizer, vocabulary)):
             if isinstance(one, Tokenizer):
                 found.unknown(side, self.unknown_advice(one.size))
@@ -174,20 +178,13 @@ class TextData(TokenizedInput):
 LONGEST = 512  # tokens that are read at once, even if all training texts are shorter
 
 
-class TextItem(NamedTuple):
-    text: str
-    ids: list[int]
-
-
 class TextInput(TextData):
     kind: ClassVar[str] = "text"
 
     # --------------------------------------------------------------------------------------------------- single inputs
-    def read(self, one: Any) -> TextItem:
-        if not isinstance(one, str):
-            raise CallError(f"an input is a text, not {type(one).__name__}")
-        ids = self.tokenizer.encode(one)
-        return TextItem(one, ids[: self.data.max_length - 1] if self.cuts else ids)
+    def read(self, one: object) -> TextItem:
+        item = read_text(self.tokenizer, one)
+        return item._replace(ids=item.ids[: self.data.max_length - 1]) if self.cuts else item
 
     def is_overlong(self, one: Any) -> bool:
         return len(self.tokenizer.encode(one)) >= self.data.max_length
@@ -206,7 +203,7 @@ class TextInput(TextData):
         most = most if self.alone else max(LONGEST, 2 * most)
         return min(most, s.max_positions - 1) if getattr(s, "positions", None) == "learned" else most
 
-    def windows(self, one: Any) -> Iterator[Any]:
+    def windows(self, one: Any) -> Iterator[TextItem]:
         """Split a text of any length into items: whole sentences, up to the length of training, or words."""
         item = self.read(one)
         if self.cuts or len(item.ids) <= self.at_once:
@@ -263,52 +260,85 @@ class TextInput(TextData):
         return self.alone and "overlong" in type(self.data).model_fields and self.data.overlong == "cut"
 
 
-# Two texts read as one: files and batches. `two_texts.py` reads single inputs.
+# Texts with labels: long ones in windows, and two texts read as one. `two_texts.py` reads single inputs.
+
+
+class LabeledTextInput(LongTextReader, TextInput):  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
+    """Text of any length. A long one is read in windows; a prediction is the mean over them."""
+
+    ends: ClassVar[int] = 1  # end tokens, which `data.max_length` includes
+
+    @property
+    def most(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.data.max_length - self.ends
+
+    @property
+    def cuts(self) -> bool:
+        return False
+
+    @property
+    def limit(self) -> str:
+        return f"data.max_length={self.data.max_length} tokens: they are read in overlapping windows"
+
+    def treatment(self, role: Role) -> Literal["skip", "cut", "windows"]:
+        return "skip" if super().treatment(role) == "skip" else "windows"
+
+    def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
+        most, seed = self.data.max_length, self.recipe.training.seed
+        return {
+            role: LongTextExamples(pairs, most, self.of_ids, self.windows_of, seed if role == "train" else None)
+            for role, pairs in super().prepare(cache, targets, strict=strict).items()
+        }
+
+    def of_ids(self, ended: Any) -> TextItem:
+        """Return the item of stored ids, which stay on disk."""
+        return TextItem("", ended[:-1])
+
+    def windows_of(self, item: Any) -> list[list[int]]:
+        return [self.ids_of(window) for window in self.windows(item)]
+
+    def collate(self, items: Sequence[Any]) -> Tensor:
+        return self.frame.read([self.ids_of(item) for item in items])
 
 
 class JoinedTexts:
-    """Vocabulary of two texts for a store: a separator between them. `most`: ids of both, without marks."""
+    """Vocabulary of two texts for a store: a separator between them."""
 
-    def __init__(self, tokenizer: Tokenizer, most: int | float) -> None:
-        self.tokenizer, self.most, self.size = tokenizer, most, tokenizer.size
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer, self.size = tokenizer, tokenizer.size
         self.specials: SpecialIds = tokenizer.specials
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         sides = [self.tokenizer.encode_batch([text.split(BETWEEN)[side] for text in texts]) for side in (0, 1)]
-        both = (fitting(one, other, self.most) for one, other in zip(*sides, strict=True))
-        return [[*one, int(self.specials.end or 0), *other] for one, other in both]
+        return [[*one, int(self.specials.end or 0), *other] for one, other in zip(*sides, strict=True)]
 
     def to_json(self) -> str:
-        return f"two texts of {self.most}\n" + self.tokenizer.to_json()
+        return "two texts\n" + self.tokenizer.to_json()
 
 
-class TwoTextsInput(TwoTextsReader, TextInput):  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
-    @property
-    def most(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.data.max_length - 2
-
-    def windows(self, one: Any) -> Iterator[Any]:
-        yield self.read(one)
+class TwoTextsInput(TwoTextsReader, LabeledTextInput):  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]
+    ends: ClassVar[int] = 2
 
     @property
     def marks(self) -> tuple[int | None, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.frame.first, self.frame.end
 
     def is_overlong(self, one: Any) -> bool:
-        return sum(len(self.tokenizer.encode(text)) for text in self.two(one)) > self.data.max_length - 2
+        return sum(len(self.tokenizer.encode(text)) for text in self.two(one)) > self.most
 
     @property
     def limit(self) -> str:
-        return f"data.max_length={self.data.max_length} tokens: the longer text is cut"
+        return f"data.max_length={self.data.max_length} tokens: the longer text is read in overlapping windows"
 
     def writer(self) -> Vocabulary:
-        return JoinedTexts(self.tokenizer, self.most if self.cuts else float("inf"))
+        return JoinedTexts(self.tokenizer)
+
+    def of_ids(self, ended: Any) -> TwoTextsItem:  # pyright: ignore[reportIncompatibleMethodOverride]
+        place = int(np.argmax(ended == self.frame.end))
+        return TwoTextsItem(("", ""), ended[:place], ended[place + 1 : -1])
 
     def texts_of(self, source: str) -> Sequence[str]:
         return source.split(BETWEEN)
 
     def example(self, pair: Pair) -> Example:
         return Example(self.two(pair.source), (pair.target,))
-
-    def collate(self, items: Sequence[TwoTextsItem]) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self.frame.read([self.joined(item) for item in items])

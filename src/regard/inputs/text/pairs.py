@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batches import pad_rows
+from regard.data.batches import pad_rows, random_generator
 from regard.data.examples import Example, Examples
 from regard.data.labels import Spread, evenly
 from regard.data.pairs import Pair, SideCounts, SkippedLine
@@ -68,9 +68,12 @@ def write_pairs(
     *,
     name: str,
     max_length: int,
-    overlong: Literal["skip", "cut"],
+    overlong: Literal["skip", "cut", "windows"],
 ) -> None:
-    """Tokenize all pairs into `folder`, which must exist. Memory does not grow with the number of pairs."""
+    """Tokenize all pairs into `folder`, which must exist. Memory does not grow with the number of pairs.
+
+    `overlong`: whether pairs of more than `max_length` tokens are skipped, cut, or stored whole, to be read in windows.
+    """
     ids = {"source": ids_array(source.size), "target": ids_array(target.size)}
     with StoreWriter(folder, name, **ids, hashes=HASHES, lines=LINES) as store:
         counts = store.counts
@@ -86,7 +89,8 @@ def write_pairs(
                     if overlong == "skip":
                         continue
                 shown.add(pair)
-                kept.append((pair, _cut(one, max_length), _cut(other, max_length)))
+                most = len(one) if overlong == "windows" else max_length
+                kept.append((pair, _cut(one, most), _cut(other, max_length)))
             store.add("source", [one for _, one, _ in kept])
             store.add("target", [other for _, _, other in kept])
             store.add("hashes", [(text_hash(pair.source), text_hash(pair.target)) for pair, _, _ in kept])
@@ -106,6 +110,9 @@ def _encode_targets(vocabulary: Vocabulary, texts: list[str], counts: SideCounts
     for ids in found:
         counts.add_target(ids, vocabulary.specials)
     return found
+
+
+T = TypeVar("T")  # item of an input
 
 
 class PairExamples(Examples):
@@ -145,3 +152,43 @@ class PairExamples(Examples):
 
     def targets_read(self) -> Iterator[tuple[str, int]]:
         return ((pair.target, pair.line) for pair in self._split.good())
+
+
+class LongTextExamples(PairExamples, Generic[T]):
+    """Pairs whose input is stored whole. A batch has one window of a long input.
+
+    most      tokens of a window, with its end token
+    whole     returns the item of stored ids
+    windows   returns the ids of each window of an item, without the end token
+    seed      for training, which reads another window in each epoch; None: the first window
+    """
+
+    def __init__(
+        self,
+        pairs: PairExamples,
+        most: int,
+        whole: Callable[[NDArray[Any]], T],
+        windows: Callable[[T], list[list[int]]],
+        seed: int | None,
+    ) -> None:
+        super().__init__(pairs.store, pairs._split, pairs._frame, pairs._example)
+        self._most, self._whole, self._windows, self._seed = most, whole, windows, seed
+
+    def lengths(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        source, target = super().lengths()
+        return np.minimum(source, self._most), target
+
+    def source(self, rows: NDArray[np.int64], epoch: int) -> Int[Tensor, "B S"]:
+        return self._frame.padded([self._window(int(row), epoch) for row in rows])
+
+    def _window(self, row: int, epoch: int) -> NDArray[Any] | list[int]:
+        ended = self.store.row("source", row)
+        if len(ended) <= self._most:
+            return ended
+        found = self._windows(self._whole(ended))
+        number = 0 if self._seed is None else int(random_generator(self._seed, epoch, row).integers(len(found)))
+        return [*found[number], self._frame.end]
+
+    def overlong(self) -> list[tuple[int, T]]:
+        rows = np.flatnonzero(self.store.row_lengths("source") > self._most)
+        return [(int(row), self._whole(self.store.row("source", int(row)))) for row in rows]

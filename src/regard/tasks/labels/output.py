@@ -30,8 +30,7 @@ from regard.look.axis import whole
 from regard.look.case import ExplainTarget
 from regard.look.placing import pooled_placement
 from regard.look.svg import heat_map, reliability_diagram
-from regard.metrics.classes import Bin, confusion, exact, macro_f1, micro_f1, one_hot, reliability
-from regard.metrics.classes import class_scores as classes_class_scores
+from regard.metrics.classes import Bin, class_scores, confusion, exact, macro_f1, micro_f1, one_hot, reliability
 from regard.models.build import build_pooling, text_encoder
 from regard.models.classifier import Classifier
 from regard.pretrained import encoder as pretrained_encoder
@@ -96,18 +95,18 @@ def quick(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshol
     found = {"loss": float(loss.total) / max(1, int(loss.count))}
     found |= {
         "accuracy": _accuracy(rows, gold, said),
-        "macro_f1": macro_f1(classes_class_scores(gold, said, labels.names)),
+        "macro_f1": macro_f1(class_scores(gold, said, labels.names)),
     }
     return {**found, "micro_f1": micro_f1(gold, said)} if labels.several else found
 
 
-def class_scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> Scores:
+def label_scores(logits: Float[np.ndarray, "M N"], rows: Rows, labels: Labels, threshold: float) -> Scores:
     """Return all scores that `evaluate` reports."""
     said, gold = answers(logits, labels, threshold), table_of(rows, labels)
     error, bins = _calibration(logits, rows, labels)
     values = {**quick(logits, rows, labels, threshold), "calibration_error": error, "examples": float(len(rows))}
     details = {
-        "by class": [score.as_row() for score in classes_class_scores(gold, said, labels.names)],
+        "by class": [score.as_row() for score in class_scores(gold, said, labels.names)],
         "calibration, in percent": [one.as_row() for one in bins],
     }
     if not labels.several:
@@ -122,7 +121,7 @@ def tally(predicted: Bool[np.ndarray, "M N"], rows: Rows, labels: Labels, metric
 
         def value(table: Any) -> float:
             right, given = np.split(table.astype(bool), 2, axis=1)
-            return macro_f1(classes_class_scores(right, given, labels.names))
+            return macro_f1(class_scores(right, given, labels.names))
 
         return Tally(np.concatenate([gold, predicted], axis=1), value)
     if metric == "micro_f1":
@@ -271,7 +270,7 @@ class LabelsTraining(ClassOutput[ClassifyRecipe, Input, Classifier]):
         """Return accuracy, F1 of each class, confusion and calibration."""
         logits = self.logits(model, [example.input for example in examples])
         rows = self._classes(examples)
-        scores = class_scores(logits, rows, self.labels, self.recipe.decoding.threshold)
+        scores = label_scores(logits, rows, self.labels, self.recipe.decoding.threshold)
         unknown = sum(UNKNOWN in row for row in rows)
         if unknown:
             scores.notes["unknown labels"] = (
@@ -340,7 +339,9 @@ class LabelsOutput(LabelsTraining):
         """Return the given label, or the most probable ones. With several labels per example, return all predicted
         ones.
         """
-        (row,) = log_probabilities(self.logits(model, [one]), self.labels)
+        item, budget = self.item_of(one), self.recipe.decoding.batch_tokens  # of a long text, the first window
+        logits = torch.stack(rows_of(self.input, model, [item], model.logits, budget)).numpy()
+        (row,) = log_probabilities(logits, self.labels)
         chosen, shown = looked_at(row, self.labels, self.recipe.decoding, options.output), output_view(row, self.labels)
         return [OutputRef(number, self.labels.names[number], float(np.exp(row[number])), shown) for number in chosen]
 

@@ -89,7 +89,7 @@ class LabeledTextSettings(LabelSettings):
         WORDS, description="how text is cut into tokens; a pretrained encoder brings its own"
     )
     max_length: int = Field(256, ge=2, description="most tokens of what is read, the end tokens included")
-    overlong: Literal["skip", "cut"] = Field("cut", description="what happens to longer texts in training")
+    overlong: Literal["skip", "cut"] = Field("cut", description="treatment of longer texts in training")
 
     @property
     @abstractmethod

@@ -8,6 +8,7 @@ import { largest, logSumExp, sigmoid, softmax } from "./vectors.js";
 import { weightOf } from "./weight.js";
 
 const MOST = 5; // tokens that are told of as probable at a step
+const MOST_WINDOWS = 32; // as in regard.tasks.result
 
 const axis = (tokens, text = "", more = {}) => ({ tokens, text, grid: null, times: null, after: 0, ...more });
 
@@ -15,8 +16,10 @@ const axis = (tokens, text = "", more = {}) => ({ tokens, text, grid: null, time
 const INPUTS = {
   text(how) {
     const tokenizer = new Tokenizer(how.tokenizer), { vocabulary } = tokenizer;
+    const framed = (ids) => [...how.first, ...ids, how.end];
     return {
-      read: (text) => [...how.first, ...tokenizer.encode(text).slice(0, how.max_length ?? undefined), how.end],
+      read: (text) => framed(tokenizer.encode(text).slice(0, how.max_length ?? undefined)),
+      windows: (text) => windows(tokenizer.encode(text), how.max_length ?? Infinity, how.windows ? MOST_WINDOWS : 1).map(framed),
       axis: (ids) => {
         const inner = ids.slice(how.first.length, -1);
         return axis([...how.first.map((id) => special(vocabulary[id])), ...tokenizer.tokens(inner), special(vocabulary[how.end])], tokenizer.decode(inner));
@@ -95,8 +98,10 @@ const OUTPUTS = {
 
   labels: (how, model, input) => ({
     logits: (read) => [model.logits(read)],
-    answer(read) {
-      const trace = new Trace(), logits = trace.during(() => model.logits(read));
+    answer(read, { windows = [read] }) {
+      const trace = new Trace(), first = trace.during(() => model.logits(read));
+      const rows = [first, ...windows.slice(1).map((window) => model.logits(window))];
+      const logits = first.map((_, n) => rows.reduce((sum, row) => sum + row[n], 0) / rows.length);
       const chances = how.several ? logits.map(sigmoid) : softmax(logits), order = largest(chances, chances.length);
       const given = how.several ? order.filter((n) => chances[n] >= how.threshold) : order.slice(0, 1);
       const output = given.map((n) => how.names[n]).join(how.separator ?? ""), score = Math.log(chances[order[0]]);
@@ -111,6 +116,15 @@ const OUTPUTS = {
     },
   }),
 };
+
+/** Windows of a long text, as `regard.data.windows` cuts them: a quarter overlaps; at most `most`, evenly spread. */
+function windows(ids, size, most) {
+  const step = Math.max(1, size - Math.floor(size / 4)), found = [];
+  for (let start = 0; !found.length || start - step + size < ids.length; start += step) found.push(ids.slice(start, start + size));
+  let every = 1;
+  while (Math.ceil(found.length / every) > most) every *= 2;
+  return found.filter((_, number) => number % every === 0);
+}
 
 /** log p of every next token, after each of these. */
 function steps(model, state, tokens) {
@@ -150,7 +164,7 @@ export class Exported {
   }
 
   answer(given, options = {}) {
-    return this.output.answer(this.input.read(given), options);
+    return this.output.answer(this.input.read(given), { windows: this.input.windows?.(given), ...options });
   }
 
   /** How a weight of an answer came about; `kinds`: what each kind of attention is called. */
