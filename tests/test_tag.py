@@ -288,7 +288,7 @@ def test_bad_input_gets_a_sentence(run):
         (lambda: run.predict([["a b"]]), "has a space in it"),
         (lambda: run.predict([7]), "a text or a list of words, not int"),
         (lambda: run.score(["the cat"], ["O"]), "1 tags do not fit the 2 words"),
-        (lambda: run.score(["cat"], ["B-NPP"]), "no label of this model; did you mean 'B-NP'"),
+        (lambda: run.score(["cat"], ["B-NPP"]), "unknown label: 'B-NPP'; did you mean 'B-NP'"),
         (lambda: run.look(""), "nothing to look at"),
         (lambda: run.look("word " * 300), "more than the 255"),
         (lambda: run.predict("x", prefix="O"), "prefix"),

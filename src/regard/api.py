@@ -32,10 +32,10 @@ from regard.layers import packed, quantized
 from regard.layers.quantized import PRECISIONS, Precision
 from regard.light.session import is_export
 from regard.look import AttentionRecord, History
+from regard.look.axis import exchange_words
 from regard.look.explain import ExplainOptions, supported_explanations, supported_methods
 from regard.look.history import has_history, load_histories, load_history
 from regard.look.methods import By
-from regard.look.methods.patching import exchange_words
 from regard.look.profile import heads_called, role_history
 from regard.look.records import Kind
 from regard.look.value_table import ValueTable

@@ -12,9 +12,9 @@ from rich.console import Console
 from regard import look as pictures
 from regard.commands.options import settings_and_words
 from regard.errors import CallError, nearest
+from regard.look.axis import exchange_words
 from regard.look.files import as_dict
 from regard.look.methods import METHODS
-from regard.look.methods.patching import exchange_words
 from regard.look.records import AttentionRecord, Head, Kind
 from regard.look.render import require_suffix
 from regard.look.terminal import picture

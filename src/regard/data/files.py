@@ -164,7 +164,11 @@ class FileSource(ABC, Generic[T_co]):
         """Return the approximate number of rows; 0 if unknown."""
         if self.where.startswith("hub:") or Path(self.where).expanduser().is_dir():
             return 0
-        return estimate_lines(self.paths() if is_pattern(self.where) else self.paths()[:1])  # parallel files: one
+        try:
+            files = self.paths()
+        except CallError:  # examples that lie in no file of this name; what is read reports a missing file
+            return 0
+        return estimate_lines(files if is_pattern(self.where) else files[:1])  # parallel files: one
 
     def depends_on(self) -> list[Any]:
         """Return the cache key of the examples: the files (name, size, modification time) and how they are read. A

@@ -6,6 +6,7 @@ then contain the image or signal for the overlay. Sentences need none of these.
 
 import base64
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -314,3 +315,16 @@ def _name_labels(
     if times is not None:
         return [f"{time:g} {unit}".strip() for time in times]
     raise CallError("an axis needs labels, a grid or times")
+
+
+def exchange_words(text: Any, words: str) -> str:
+    """Replace words in a text; `words` is "OLD=NEW", such as "red=blue"."""
+    old, equals, new = (part.strip() for part in words.partition("="))
+    if not (old and equals and new):
+        raise CallError(f"exchange={words!r}: write OLD=NEW, a word of the input and its replacement, such as red=blue")
+    if not isinstance(text, str):
+        raise CallError("exchange= needs a text as input; for other inputs, use against_input=")
+    found, count = re.subn(rf"(?<!\w){re.escape(old)}(?!\w)", lambda match: new, text)
+    if not count:
+        raise CallError(f"exchange={words!r}: the word {old!r} is not in the input {text!r}")
+    return found

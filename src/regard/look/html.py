@@ -20,7 +20,6 @@ from typing import Any
 
 from regard.files import atomic
 from regard.look.card import card, sentence
-from regard.look.figure import figure_bytes
 from regard.look.files import for_page
 from regard.look.head_figures import head_figures
 from regard.look.history import History
@@ -215,6 +214,8 @@ class NotebookView:
         return repr(self._shown.record)
 
     def _repr_mimebundle_(self, **options: Any) -> Mapping[str, str]:
+        from regard.look.figure import figure_bytes  # matplotlib, which a page does not need
+
         picture = base64.b64encode(figure_bytes(self._shown, "png")).decode()
         return {"text/plain": repr(self), "image/png": picture, "text/html": self._html(picture)}
 

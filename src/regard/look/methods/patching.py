@@ -15,7 +15,6 @@ Vig et al. 2020, section 3 (arXiv:2004.12265); Meng et al. 2022, section 2.1 (ar
 tables have margins, with several states patched at once.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -293,19 +292,3 @@ def _changing(layer: PatchedLayer, change: Callable[[State], State]) -> Iterator
 
     with active_hooks([Before(layer.module, given) if layer.before else After(layer.module, gave)]):
         yield
-
-
-# Second input for patching: the first one with a word replaced.
-
-
-def exchange_words(text: Any, words: str) -> str:
-    """Replace words in a text; `words` is "OLD=NEW", such as "red=blue"."""
-    old, equals, new = (part.strip() for part in words.partition("="))
-    if not (old and equals and new):
-        raise CallError(f"exchange={words!r}: write OLD=NEW, a word of the input and its replacement, such as red=blue")
-    if not isinstance(text, str):
-        raise CallError("exchange= needs a text as input; for other inputs, use against_input=")
-    found, count = re.subn(rf"(?<!\w){re.escape(old)}(?!\w)", lambda match: new, text)
-    if not count:
-        raise CallError(f"exchange={words!r}: the word {old!r} is not in the input {text!r}")
-    return found
