@@ -311,7 +311,7 @@ CALLS: dict[type[nn.Module], tuple[GraphCall, ...]] = {
     SpanReader: (GraphCall("model", "point", ("start_logits", "end_logits"), ("question", "document")),),
     TwoTowers: tuple(GraphCall(side, "forward", ("vector",), part=side) for side in ("image", "text")),
     TextToImage: (
-        GraphCall("picture_decoder", "painted", ("pixels",), ("codes", "drawn"), "tokenizer", fixed=True),
+        GraphCall("picture_decoder", "paint", ("pixels",), ("codes", "drawn"), "tokenizer", fixed=True),
         GraphCall("picture_encoder", "codes", ("codes",), ("pixels",), "tokenizer", fixed=True),
     ),
 }
@@ -328,7 +328,7 @@ def arguments(run: Run, call: GraphCall, inputs: Sequence[Any]) -> tuple[Any, ..
         generator = torch.Generator().manual_seed(len(inputs))
         codes = torch.randint(len(model.tokenizer.codebook.table), (len(inputs), model.regions), generator=generator)
         drawn = model.regions - torch.arange(len(inputs)) % model.regions
-        return (codes, drawn) if call.method == "painted" else (model.tokenizer.pictures(codes),)
+        return (codes, drawn) if call.method == "paint" else (model.tokenizer.pictures(codes),)
     if call.part == "text":
         texts = output.captions or ["?"]  # pyright: ignore[reportAttributeAccessIssue]
         some = [texts[number % len(texts)] for number in range(len(inputs))]
