@@ -542,7 +542,7 @@ def test_what_the_user_says_steers_what_is_found(tmp_path: Path) -> None:
     assert detect(pairs, Hints({"source": 1, "target": 0})).inputs[0].startswith("eins")
     flowers = "".join(f"{n * n % 7},{n % 3},{'ab'[n % 2]}\n" for n in range(60))
     table = str(_written(tmp_path / "flowers.csv", "petal,sepal,kind\n-,3.1,a\n" + flowers))
-    assert "no times" in detect(table, Hints(said=frozenset(["values"]))).doubt
+    assert "no column of times" in detect(table, Hints(said=frozenset(["values"]))).doubt
     with pytest.raises(CallError, match="in no order"):
         detect(table)
 
@@ -914,10 +914,10 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda folder: folder / "nothing.csv", "there is no such"),
+        (lambda folder: folder / "nothing.csv", "no such recipe, file or folder"),
         (lambda folder: folder, "is empty; give a folder of tables"),
-        (lambda folder: _written(folder / "a.csv", "text\n" + "some words and nothing of them\n" * 9), "nothing that"),
-        (lambda folder: _written(folder / "empty.txt", "\n\n"), "no text in it"),
+        (lambda folder: _written(folder / "a.csv", "text\n" + "some words and nothing of them\n" * 9), "no column to learn from"),
+        (lambda folder: _written(folder / "empty.txt", "\n\n"), "contains no readable text"),
         (lambda folder: _written(folder / "head.csv", "text,label\n"), "1 row can be read"),
         (lambda folder: _written(folder / "a.csv", "text,label\n" + "some more words here,spam\n" * 9), "second class"),
         (lambda folder: _written(folder / "a.csv", _scored()), "'score' holds many different numbers; .*Convert"),
@@ -931,7 +931,7 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
         (lambda folder: _written(folder / "a.tmx", "<tmx><body><tu>"), "cannot be read as TMX"),
         (lambda folder: _written(folder / "bomb.tmx", _bomb()), "cannot be read as TMX .*amplification"),
         (lambda folder: _written(folder / "a.json", '{"a": 1,\n "b": {"c": 2}}'), "has no list of objects"),
-        (lambda folder: _written(folder / "a.json", '{"a": [1,\n'), "neither JSON nor an object a line"),
+        (lambda folder: _written(folder / "a.json", '{"a": [1,\n'), "is not JSON or JSON Lines"),
     ],
 )  # fmt: skip
 def test_what_is_no_data_is_said_in_a_sentence(make: Callable[[Path], Path], says: str, tmp_path: Path) -> None:

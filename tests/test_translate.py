@@ -135,7 +135,7 @@ def test_very_long_texts_are_translated_in_pieces(run, tmp_path):
     assert short.text == run.predict("two").text
     (tmp_path / "long.tsv").write_text(f"two\tdos\n{long}\tuno\n")
     scores = run.evaluate(test=str(tmp_path / "long.tsv"))
-    assert scores.notes["longer inputs"].startswith("1 of 2 are longer than data.max_length=256 tokens: those of more")
+    assert scores.notes["longer inputs"].startswith("1 of 2 are longer than data.max_length=256 tokens: texts of more")
 
 
 def test_pieces_of_a_text_are_sentences_or_words_or_letters():
