@@ -306,10 +306,10 @@ def test_a_small_file_of_endless_silence_is_too_much(monkeypatch):
     "markup", [b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", b"<!doctype html><script>"]
 )
 def test_what_a_browser_would_run_is_never_kept_under_a_name_of_its_sender(markup):
-    """The name of an upload is ours, and so is its ending: markup is no picture, whatever it says before or after."""
+    """The name of an upload is ours, and so is its ending: markup is never kept as a picture, whatever is around it."""
     uploads = Uploads()
     for start in (b"", b"GIF89a", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBP", b"BM"):
-        with pytest.raises(RegardError, match="no picture"):
+        with pytest.raises(RegardError, match="this picture cannot be read"):
             uploads.add(start + markup, "image")
     name = uploads.add(png() + markup, "image")  # a picture with something after its end
     assert uploads.path(name, "image").suffix == ".png"

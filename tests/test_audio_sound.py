@@ -268,9 +268,9 @@ def test_bytes_are_samples_around_128():
 @pytest.mark.parametrize(
     ("samples", "rate", "problem"),
     [
-        (np.zeros((3, 4, 5)), 8000, r"shape \(3, 4, 5\) is no sound"),
-        (np.array(["a"]), 8000, "is no sound"),
-        (np.array([0.0, np.nan]), 8000, "no numbers"),
+        (np.zeros((3, 4, 5)), 8000, r"shape \(3, 4, 5\) is not sound"),
+        (np.array(["a"]), 8000, "is not sound"),
+        (np.array([0.0, np.nan]), 8000, "some samples are NaN"),
         (np.zeros(9), 0.5, r"rate=0\.5"),
     ],
 )

@@ -916,7 +916,7 @@ def test_files_in_the_forms_of_others_are_known_and_read(form: str, tmp_path: Pa
     [
         (lambda folder: folder / "nothing.csv", "no such recipe, file or folder"),
         (lambda folder: folder, "is empty; give a folder of tables"),
-        (lambda folder: _written(folder / "a.csv", "text\n" + "some words and nothing of them\n" * 9), "no column to learn from"),
+        (lambda folder: _written(folder / "a.csv", "text\n" + "some words and no more\n" * 9), "no column to learn"),
         (lambda folder: _written(folder / "empty.txt", "\n\n"), "contains no readable text"),
         (lambda folder: _written(folder / "head.csv", "text,label\n"), "1 row can be read"),
         (lambda folder: _written(folder / "a.csv", "text,label\n" + "some more words here,spam\n" * 9), "second class"),

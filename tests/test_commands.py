@@ -351,4 +351,4 @@ def test_verify_holds_a_recipe_to_its_promise(tmp_path):
     assert "DOES NOT HOLD" in broken.stdout
     without = process("verify", file, "-o", tmp_path / "run")
     assert without.returncode == 2
-    assert "carries no expected score" in without.stderr
+    assert "has no expected score" in without.stderr

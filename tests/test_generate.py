@@ -158,7 +158,7 @@ def test_a_look_is_at_what_the_model_goes_on_with_or_at_a_given_text(run):
     assert len(drawn) == 3
     assert run.look("abc", sample=True, temperature=4.0, top_k=1).output == run.look("abc").output
     assert run.look("abcdefg", output="hi", without=["decoder.0.1"]).scores != run.look("abcdefg", output="hi").scores
-    with pytest.raises(CallError, match="looks back at 24"):
+    with pytest.raises(CallError, match="reads at most 24"):
         run.look("a" * 30)
     with pytest.raises(CallError, match="has no predicted token"):
         run.look("a", output="")

@@ -17,10 +17,9 @@ from rich.console import Console
 
 import regard
 from look_methods import asked_of_the_model
-from regard import config
+from regard import config, work
 from regard.attention import Trace
 from regard.cli import cli
-from regard.data import prepare
 from regard.data.check_table import check_table
 from regard.data.examples import ExampleBatch
 from regard.data.prepare import PrepareCache, Split
@@ -193,7 +192,7 @@ def test_frozen_features_are_found_again_by_what_pictures_show(folder, tmp_path,
         order = np.argsort([one.tobytes() for one in store.pixels])
         return np.stack([table[np.full(len(rows), view), rows][order] for view in range(2)])
 
-    monkeypatch.setattr(prepare, "PATIENCE", -1.0)
+    monkeypatch.setattr(work, "PATIENCE", -1.0)
     first = features(folder, "one")
     count = first.shape[1]
     assert sum(seen) == 2 * count

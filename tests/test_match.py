@@ -122,7 +122,7 @@ def test_labels_that_were_never_trained_on(run, listed):
     assert mixed.text == "red"
     assert "red" in run.predict(path).text  # of the captions of training
     assert run.score([path], ["red before blue"])[0].score == pytest.approx(float(cosines[0]), abs=1e-5)
-    with pytest.raises(CallError, match=r"has no \{\} for the label"):
+    with pytest.raises(CallError, match=r"which lacks \{\}"):
         run.predict(path, labels=["red"], templates=["a picture"])
     with pytest.raises(CallError, match="has no token to match"):
         run.score([path], [" "])
@@ -301,7 +301,7 @@ def test_the_service_takes_a_picture_and_labels(run, listed):
         assert looked.status_code == 200
         wrong = client.post("/api/predict", json={"inputs": [name], "labels": ["red"], "templates": ["no place"]})
         assert wrong.status_code == 422
-        assert "for the label" in wrong.json()["error"]
+        assert "which lacks {}" in wrong.json()["error"]
 
 
 VIT = {"kind": "vit", "patch": 4, "width": 24, "heads": 2, "layers": 1}
@@ -367,7 +367,7 @@ def test_rollout_needs_layers(run, listed):
     ("change", "message"),
     [
         ({"model.image.layers": 1, "model.image.width": None}, r"model\.image\.layers=1 needs a width"),
-        ({"decoding.templates": ["x"]}, r"has no \{\} for the label"),
+        ({"decoding.templates": ["x"]}, r"which lacks \{\}"),
         ({"decoding.labels": ["a", "a"]}, "the same label twice"),
         ({"model.image.encoder": {"kind": "vit", "patch": 7}}, r"encoder\.patch=7 must divide data\.height=12"),
     ],

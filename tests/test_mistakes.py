@@ -93,8 +93,8 @@ NO_RUN = [
     Mistake("train movies.csv data.label=sentimant", ("did you mean 'sentiment'",)),
     Mistake("train translate-transformer --dry-run", ("are for data", "regard train DATA")),
     Mistake("train pairs.tsv training.device=cuda", ("there is no CUDA GPU here", "try auto or cpu")),
-    Mistake("train hub:no/such-data-set", ("did not give the dataset no/such-data-set",), 1),
-    Mistake("import hub:no/such-model -o runs/b", ("did not give the model no/such-model",), 1),
+    Mistake("train hub:no/such-data-set", ("cannot download the dataset no/such-data-set",), 1),
+    Mistake("import hub:no/such-model -o runs/b", ("cannot download the model no/such-model",), 1),
     Mistake("export runs/x --to onnx -o out", ("no such run: runs/x",)),
 ]
 
@@ -144,7 +144,7 @@ BAD_DATA = [
         ("20 of 60 lines", "commas.csv:2: 3 columns where the first line has 2", "data.max_bad=0.34"),
         1,
     ),
-    Mistake("train broken.json", ("neither JSON nor an object a line", "line 1 column", "repair it")),
+    Mistake("train broken.json", ("is not JSON or JSON Lines", "line 1 column", "repair it")),
     Mistake("train broken.jsonl", ("broken.jsonl:1: not JSON", "contains no usable examples"), 1),
     Mistake("train one_column.csv", ("there is no column to predict", "add one of labels", ".txt")),
     Mistake("train two_names.csv", ("2 columns named 'text'", "rename or remove")),

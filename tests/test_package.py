@@ -112,7 +112,7 @@ def installed(built, site, tmp_path_factory):
 
 def test_what_a_package_index_shows_leads_nowhere_that_is_not_there(built):
     text = metadata_of(built).get_payload()
-    assert "Give your data" in text
+    assert "see where they look" in text
     links = re.findall(r"\]\(([^)]*)\)", text) + re.findall(r'(?:src|href)="([^"]*)"', text)
     assert [link for link in links if not link.startswith("https://")] == []
 

@@ -81,7 +81,7 @@ def test_heads_that_cannot_be_built(build, message):
         (lambda: MultiHead(6, 2)(QUERY[0]), r"x has shape \(5, 6\)"),
         (lambda: MultiHead(6, 2)(QUERY, VALUE), r"memory has shape \(2, 7, 3\), but must be batch × length × 6"),
         (lambda: MultiHead(6, 2)(QUERY, KEY[:1].expand(3, 7, 6)), "x has 2 rows and the memory 3"),
-        (lambda: MultiHead(6, 2, memory_width=3)(QUERY), "built with memory_width, to attend to a memory"),
+        (lambda: MultiHead(6, 2, memory_width=3)(QUERY), "built with memory_width: pass a memory"),
         (lambda: MultiHead(6, 2, score=SCORES["additive"](4))(QUERY), "key has width 3, but this Additive was built"),
         (
             lambda: MultiHead(4, 2, rotary=Rotary(2))(QUERY[..., :4], KEY[..., :4]),

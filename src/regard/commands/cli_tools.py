@@ -88,7 +88,7 @@ def cost_command(
     utilization: float | None,
     as_json: bool,
 ) -> None:
-    """Estimate parameters, FLOPs, memory and time of a model without building it."""
+    """Estimate memory, time and FLOPs of a model."""
     from regard.commands.tools import cost as run_cost
 
     result = run_cost(recipe, overrides, hardware, batch=batch, length=length, dtype=dtype, utilization=utilization)
@@ -132,7 +132,7 @@ def export(
     no_check: bool,
     as_json: bool,
 ) -> None:
-    """Export a run for other programs, and check that its outputs are equal."""
+    """Export a run, and compare the outputs."""
     from regard.exporters.export import export as run_export
 
     report = run_export(
@@ -145,7 +145,7 @@ def export(
 @click.command(cls=WordList)
 @json_option
 def doctor(as_json: bool) -> None:
-    """Show what is installed, what is missing for which job, and caches."""
+    """Show what is installed, missing and cached."""
     from regard.commands.doctor import doctor as run_doctor
 
     run_doctor(as_json)
@@ -157,7 +157,7 @@ def doctor(as_json: bool) -> None:
 @click.option("--mirror", metavar="URL", help="Fetch from this URL, which has one folder per data set.")
 @json_option
 def data(name: str | None, output: Path | None, mirror: str | None, as_json: bool) -> None:
-    """Fetch public datasets that recipes name; without NAME, list them."""
+    """Fetch public datasets; without NAME, list them."""
     from regard.commands import tools as command
 
     if name is None:
