@@ -130,7 +130,7 @@ def test_predict_from_an_earlier_time_shows_what_did_happen(run, tmp_path):
     np.testing.assert_allclose(one.actual[:, 0], waves()["north"][121:125], rtol=1e-5)
     for name in ("plot.png", "plot.svg"):
         assert found.save(tmp_path / name).stat().st_size > 5000
-    with pytest.raises(CallError, match="a picture's name ends with"):
+    with pytest.raises(CallError, match="the name of a picture must end with"):
         found.save(tmp_path / "plot.jpeg")
     with pytest.raises(CallError, match="look_back=13"):
         run.predict([waves()], at="2024-01-05")

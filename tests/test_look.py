@@ -203,7 +203,7 @@ def test_every_view_is_drawn_as_svg_that_is_the_same_every_time(view, tmp_path):
 
 
 def test_a_wrong_suffix_or_folder_is_told_before_anything_is_drawn(tmp_path):
-    with pytest.raises(CallError, match=r"ends with \.png, \.svg, \.pdf, \.html, \.npz; did you mean '\.png'"):
+    with pytest.raises(CallError, match=r"must end with \.png, \.svg, \.pdf, \.html, \.npz; did you mean '\.png'"):
         look.save(seen(), tmp_path / "x.pgn")
     with pytest.raises(CallError, match="no such folder"):
         look.save(seen(), tmp_path / "no" / "x.png")

@@ -138,7 +138,7 @@ def test_positions(run, tmp_path):
         ([TEXT, "--gold", "0:1"], "'0:1' is not a link"),
         ([TEXT, "--target", "hhh", "--gold", "0-0 99-0"], "the gold link 99-0 points outside the pair"),
         ([TEXT, "--target", "hhh", "--gold", "0-0 0?7"], "the gold link 0-7 points outside the pair"),
-        ([TEXT, "-o", "x.gif"], "ends with .png"),
+        ([TEXT, "-o", "x.gif"], "must end with .png"),
         ([TEXT, "--kind", "corss"], "corss"),
         ([TEXT, "--view", "beams", "--n-best", "9"], "n_best=9 is more than beam=3"),
         (["one", "two"], "put a sentence in quotes"),
@@ -172,7 +172,9 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     one = ("--layer", 1, "--head", 0, "--row", 0, "--by", "queries")
     scores = json.loads(call(run.folder, TEXT, "--explain", "scores", *one, "--json"))
     assert scores["rows"][-1] == "score"
-    assert "--explain scores knows no --words" in call(run.folder, TEXT, "--explain", "scores", "--words", code=2)
+    assert "--explain scores does not support --words" in call(
+        run.folder, TEXT, "--explain", "scores", "--words", code=2
+    )
     profile = json.loads(call(run.folder, "2", "--profile", "--json"))
     assert profile["title"] == "Roles of the heads, over 2 inputs"
     assert profile["values"] == run.head_profile(2).values.tolist()
@@ -195,6 +197,6 @@ def test_how_a_weight_came_about_from_the_command_line_is_what_python_says(run):
     assert "takes --by tokens" in call(*wish, "1,0,0,1", "--by", "heads", code=2)
     assert told["steps"] == [list(step) for step in found.steps()]
     assert json.loads(call(*wish, "0,1", "--json"))["weight"] == run.weight(TEXT, 0, 1, kind="encoder").weight
-    assert "--weight knows no --view" in call(*wish, "1,0", "--view", "grid", code=2)
+    assert "--weight does not support --view" in call(*wish, "1,0", "--view", "grid", code=2)
     assert "LAYER,HEAD,ROW,COLUMN" in call(*wish, "1;0", code=2)
     assert "column=99" in call(*wish, "0,0,0,99", code=2)

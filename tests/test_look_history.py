@@ -72,7 +72,7 @@ def test_watching_changes_nothing_and_survives_a_stop(runs):
     assert not alone.has_history_of_looks()
     with pytest.raises(CallError, match=r"training\.looks"):
         alone.history_of_looks()
-    with pytest.raises(CallError, match="there are 0, 1"):
+    with pytest.raises(CallError, match="kept inputs: 0, 1"):
         whole.history_of_looks(7)
 
 
@@ -132,7 +132,7 @@ def test_in_the_terminal_and_as_pictures(tmp_path):
     assert f"{history.figures(head=1)['alignment error'][-1]:.3f}" in text
     for name in ("x.png", "x.svg", "x.html", "x.npz"):
         assert write_history(history, ShownView(history.last), tmp_path / name).stat().st_size > 500
-    with pytest.raises(CallError, match="ends with"):
+    with pytest.raises(CallError, match="must end with"):
         write_history(history, ShownView(history.last), tmp_path / "x.gif")
 
 

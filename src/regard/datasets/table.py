@@ -89,7 +89,7 @@ DATA_SETS: dict[str, DataSet] = {
             Remote(f"{_MULTI30K}/{part}.{language}.gz")
             for part in ("train", "val", "test_2016_flickr", "test_2017_flickr") for language in ("en", "de")
         ),
-        "unpacked",
+        "unpack_archive",
         {
             "train.en": "lines:29000",
             "train.de": "lines:29000",

@@ -224,7 +224,7 @@ class WeightOut(BaseModel):
     weights: list[float] = Field(description="after the softmax")
     value_length: float
     added_length: float = Field(description="of what this weight adds to the output")
-    share: float = Field(description="of the way to the whole output; over all keys and heads they sum to one")
+    share: float = Field(description="share of the output, projected on it; over all keys and heads they sum to one")
     parts: list[OriginOut] = Field(description="where the score comes from: they add up to score and bias together")
     tokens: list[OriginOut] = Field(description="the same by parts of the input, if it was asked for")
     shared_softmax: bool = Field(description="one softmax is over all rows")

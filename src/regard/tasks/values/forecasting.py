@@ -91,7 +91,7 @@ class Forecast(Prediction):
         """Save as a .png, .svg or .pdf file."""
         path = Path(path)
         if path.suffix not in PICTURES:
-            raise CallError(f"{path}: a picture's name ends with {', '.join(PICTURES)}")
+            raise CallError(f"{path}: the name of a picture must end with {', '.join(PICTURES)}")
         figure = draw(self.series)
         return atomic.write_with(path, lambda part: figure.savefig(part, format=path.suffix[1:], dpi=150))
 

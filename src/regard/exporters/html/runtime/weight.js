@@ -42,9 +42,9 @@ function stepsOf({ equation, score, bias, weight, gate, value_length, added_leng
     ["score", equation],
     ...(bias === null ? [] : [["position", `e = ${general(score)} ${bias < 0 ? "" : "+"}${general(bias)} = ${general(total)}`]]),
     ["softmax", `a = exp(e − ${most}) / Σ_j exp(e_j − ${most}) = ${general(own)} / ${general(every)} = ${weightNumber(own / every)}`],
-    ...(gate === null ? [] : [["gate", `lets ${gate.toFixed(4)} of it through: ${(gate * weight).toFixed(4)} is shown`]]),
+    ...(gate === null ? [] : [["gate", `times the gate ${gate.toFixed(4)}: ${(gate * weight).toFixed(4)} is shown`]]),
     ["value", `‖v‖ = ${general(value_length)}`],
-    ["output", `‖a v W_o‖ = ${general(added_length)} is added to it, ${(100 * share).toFixed(1).replace("-0.0", "0.0")}% of the way to the whole`],
+    ["output", `‖a v W_o‖ = ${general(added_length)} is added, ${(100 * share).toFixed(1).replace("-0.0", "0.0")}% of the output`],
   ];
 }
 
