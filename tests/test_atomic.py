@@ -61,7 +61,7 @@ def test_a_full_disk_leaves_the_old_file_and_is_a_sentence(tmp_path, writer):
     old = file.read_bytes()
     with (
         disk_of(LIMIT),
-        pytest.raises(RegardError, match=r"file cannot be written \(.*File too large.*earlier content is unchanged"),
+        pytest.raises(RegardError, match=r"file cannot be written \(.*File too large.*content is unchanged"),
     ):
         WRITERS[writer](file, 2 * LIMIT)
     assert file.read_bytes() == old

@@ -172,9 +172,7 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     one = ("--layer", 1, "--head", 0, "--row", 0, "--by", "queries")
     scores = json.loads(call(run.folder, TEXT, "--explain", "scores", *one, "--json"))
     assert scores["rows"][-1] == "score"
-    assert "--explain scores does not support --words" in call(
-        run.folder, TEXT, "--explain", "scores", "--words", code=2
-    )
+    assert "scores does not support --words" in call(run.folder, TEXT, "--explain", "scores", "--words", code=2)
     profile = json.loads(call(run.folder, "2", "--profile", "--json"))
     assert profile["title"] == "Roles of the heads, over 2 inputs"
     assert profile["values"] == run.head_profile(2).values.tolist()
