@@ -151,9 +151,8 @@ def cli(*words, **options):
     return CliRunner().invoke(commands, list(map(str, words)), catch_exceptions=True, **options)
 
 
+@pytest.mark.parametrize("run", ["recurrent"], indirect=True)
 def test_predict_on_the_command_line(run, tmp_path):
-    if run.recipe.model.kind == "transformer":
-        pytest.skip("one kind is enough")
     moved = tmp_path / "moved"  # a run's folder holds all it needs
     shutil.copytree(run.folder, moved)
     (tmp_path / "owl.txt").write_text(ASKED["document"] + "\n", encoding="utf-8")

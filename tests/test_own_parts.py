@@ -126,7 +126,7 @@ def test_what_it_does_not_do_is_said_in_a_sentence(run):
         run.look("11010", method="rollout")
     with pytest.raises(CallError, match="cannot be scored"):
         run.score(["1"], ["yes"])
-    with pytest.raises(CallError, match="writes nothing that could be streamed"):
+    with pytest.raises(CallError, match="has no output that can be streamed"):
         run.stream("1", lambda token, text: None)
 
 
