@@ -177,7 +177,7 @@ def test_explanations_from_the_command_line_are_those_of_python(run, tmp_path):
     assert profile["title"] == "Roles of the heads, over 2 inputs"
     assert profile["values"] == run.head_profile(2).values.tolist()
     assert "number of validation inputs" in call(run.folder, TEXT, "--profile", code=2)
-    assert "knows no --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)
+    assert "does not support --view" in call(run.folder, TEXT, "--explain", "lens", "--view", "grid", code=2)
     assert "--exchange need --explain patching" in call(run.folder, TEXT, "--against-input", "x", code=2)
     assert "(--instead) needs one of gradient" in call(run.folder, TEXT, "--instead", "x", code=2)
     assert "or a prefix of it" in call(*wish, "--target", "la", "--prefix", "la", code=2)

@@ -33,7 +33,7 @@ from regard.training.checkpoint import Result, read_weights, refuse_what_is_no_n
 from regard.training.initial_weights import Vocabulary, adapt, freeze, start_from
 from regard.training.lock import lock_folder
 from regard.training.loop import fit
-from regard.training.metrics import machine
+from regard.training.machine import machine
 from regard.training.parallel import processes, within_memory
 from regard.work import Deadline
 

@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.errors import CallError
-from regard.training.parallel import Parallel
 
-# Reader of a lock file: the process that trains in a folder.
+if TYPE_CHECKING:
+    from regard.training.parallel import Parallel
 
 LOCK = "lock"
 
@@ -48,7 +48,7 @@ BEYOND = 2**30  # the locked byte of the file on Windows, where a locked byte ca
 
 
 @contextmanager
-def lock_folder(folder: Path, parallel: Parallel) -> Iterator[None]:
+def lock_folder(folder: Path, parallel: "Parallel") -> Iterator[None]:
     """Hold the lock of the folder for the block (in process 0), or raise a `CallError` in all processes."""
     handle: int | None = None
     is_new = not folder.exists()

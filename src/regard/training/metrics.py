@@ -7,16 +7,12 @@
 import json
 import math
 import os
-import platform
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from regard.errors import CallError, pip_install
 from regard.files import atomic
 from regard.files.lines import read_jsonl
-from regard.version import __version__
 
 Record = dict[str, Any]
 
@@ -75,21 +71,3 @@ def _board(folder: Path, step: int) -> Any:
     except ImportError:
         raise CallError(f"training.tensorboard=true needs a package: {pip_install('regard[tensorboard]')}") from None
     return SummaryWriter(str(folder), purge_step=step + 1)
-
-
-# Description of the machine of a run, for `machine.json` and the report.
-
-
-def machine(device: torch.device, processes: int = 1) -> dict[str, Any]:
-    """Return device, processor and versions; no data that identifies the machine or its owner."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    found = {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "memory": f"{memory / 1e9:.3g} GB",
-        "processes": processes,
-        "system": platform.system(),
-    }
-    return found | {"python": platform.python_version(), "torch": torch.__version__, "regard": __version__}
