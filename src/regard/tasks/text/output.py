@@ -198,7 +198,7 @@ class TextOutput(Output[R, I, Seq2Seq], Generic[R, I]):
         first = self._of_pieces(model, [some[0] for some in pieces], prefix, attention)
         more = iter(self._of_pieces(model, [piece for some in pieces for piece in some[1:]], "", attention))
         rest = ([next(more) for _ in some[1:]] for some in pieces)
-        whole = (self.joined([one, *others]) for one, others in zip(first, rest, strict=True))
+        whole = (self.joined([one, *others]) if others else one for one, others in zip(first, rest, strict=True))
         return [replace(found, input=self.input.name(one)) for one, found in zip(inputs, whole, strict=True)]
 
     def _of_pieces(
