@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "regard"
 
 CEILINGS = {
-    "lines": 77_551,
+    "lines": 77_557,
     "files": 502,
     "Python files": 385,
     "lines of imports": 5_265,
@@ -22,11 +22,11 @@ CEILINGS = {
     "classes with more than 20 methods": 8,
     "class flags": 61,
     "class names that exist twice": 8,
-    "functions named by a participle": 129,
+    "functions named by a participle": 128,
     "vague names": 200,
     "idioms in docstrings and errors": 80,
-    "Any": 1_931,
-    "isinstance": 718,
+    "Any": 1_936,
+    "isinstance": 717,
 }
 
 VAGUE = re.compile(

@@ -286,7 +286,13 @@ class LabeledTextInput(LongTextReader, TextInput):  # pyright: ignore[reportInco
     def prepare(self, cache: Path, targets: Targets, *, strict: bool = True) -> dict[Role, Examples]:
         most, seed = self.data.max_length, self.recipe.training.seed
         return {
-            role: LongTextExamples(pairs, most, self.of_ids, self.windows_of, seed if role == "train" else None)
+            role: LongTextExamples(
+                pairs,  # pyright: ignore[reportArgumentType]
+                most,
+                self.of_ids,
+                self.windows_of,
+                seed if role == "train" else None,
+            )
             for role, pairs in super().prepare(cache, targets, strict=strict).items()
         }
 

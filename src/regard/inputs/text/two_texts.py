@@ -38,15 +38,15 @@ class LongTextReader:
     tokenizer: Tokenizer
     most: float
 
-    def whole(self, one: object) -> TextItem:
+    def whole(self, one: object) -> Any:
         """Return the item of the whole text; items are returned unchanged."""
         return one if type(one) is TextItem else read_text(self.tokenizer, one)
 
-    def read(self, one: object) -> TextItem:
+    def read(self, one: object) -> Any:
         """Return the item of a text; of a long one, its first window."""
         return next(self.windows(one))
 
-    def windows(self, one: object) -> Iterator[TextItem]:
+    def windows(self, one: object) -> Iterator[Any]:
         """Cut a text of any length into windows of `most` ids that overlap by a quarter."""
         item = self.whole(one)
         for start, end in windows(len(item.ids), int(self.most)):
@@ -56,7 +56,7 @@ class LongTextReader:
         more = len([*self.windows(one)]) > 1
         return "this input is longer than the model reads at once: `look` shows its first window" if more else ""
 
-    def ids_of(self, item: TextItem) -> list[int]:
+    def ids_of(self, item: Any) -> list[int]:
         """Return the ids of an item, without the marks around them."""
         return item.ids
 
