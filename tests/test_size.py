@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "src" / "regard"
 
 CEILINGS = {
-    "lines": 77_557,
+    "lines": 77_555,
     "files": 502,
     "Python files": 385,
     "lines of imports": 5_265,

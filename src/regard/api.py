@@ -80,9 +80,7 @@ def train(
 
     with run_begun(Path(output), overwrite=overwrite, needs=(recipe, data)):
         recipe, deadline = resolve_request(recipe, data, Path(output), max_steps, time_limit, sections, deadline)
-        from regard.runs import (
-            train as training_run,  # training loop, display and report; prediction does not need them
-        )
+        from regard.runs import train as training_run  # the training loop; prediction does not need it
 
         with training_run.page_of(Path(output)) if watch and os.environ.get("RANK", "0") == "0" else nullcontext():
             training_run.train(recipe, Path(output), check=check, deadline=deadline)
